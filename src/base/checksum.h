@@ -1,0 +1,12 @@
+/* Checksums: CRC-64/XZ of page contents, CRC-32C of slots and headers, both by isa-l. */
+#ifndef KVSHELF_BASE_CHECKSUM_H
+#define KVSHELF_BASE_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t checksum_page(const void *bytes, size_t length);
+/* `seed` continues or salts; the result for seed 0 is the usual CRC-32C. */
+uint32_t checksum_crc32c(uint32_t seed, const void *bytes, size_t length);
+
+#endif

@@ -1,0 +1,76 @@
+/* The metadata client: the seven operations a store needs of an index, over catalogs of this process
+ * (local.c) or a server (remote.c). Keys are text here. Threads: any; calls may block up to their
+ * deadline where there is one (the remote client), never on the local one.
+ *
+ * Every operation names (rank, namespace); before initialize it fails with KVS_ERR_NOT_INITIALIZED,
+ * whose text is the original's. */
+#ifndef KVSHELF_METADATA_METADATA_H
+#define KVSHELF_METADATA_METADATA_H
+
+#include "base/log.h"
+#include "catalog/catalog.h"
+
+struct metadata_client {
+    const struct metadata_ops *ops; /* first member of each client */
+};
+
+struct metadata_scope {
+    uint32_t rank;
+    const char *ns;
+    uint64_t bytes_per_page;
+    const char *fingerprint; /* NULL: not stated */
+};
+
+struct metadata_text {
+    const char *text;
+    size_t length;
+};
+
+struct metadata_confirm {
+    struct metadata_text key;
+    int64_t page;
+    uint64_t generation, checksum;
+};
+struct metadata_release {
+    struct metadata_text key;
+    int64_t page;
+    uint64_t generation;
+};
+
+struct metadata_ops {
+    enum kvs_status (*initialize)(struct metadata_client *, const struct metadata_scope *,
+                                  uint64_t num_pages, struct kvs_error *);
+    enum kvs_status (*reserve_and_allocate_page_indices)(struct metadata_client *,
+                                                         const struct metadata_scope *,
+                                                         const struct metadata_text keys[], size_t n,
+                                                         struct catalog_reserved ret_reserved[],
+                                                         struct kvs_error *);
+    /* Confirms and releases in one call; reasons[] (n_confirm) may be NULL. */
+    enum kvs_status (*confirm_write)(struct metadata_client *, const struct metadata_scope *,
+                                     const struct metadata_confirm confirms[], size_t n_confirm,
+                                     const struct metadata_release releases[], size_t n_release,
+                                     enum catalog_rejection ret_reasons[], struct kvs_error *);
+    enum kvs_status (*get_page_indices)(struct metadata_client *, const struct metadata_scope *,
+                                        const struct metadata_text keys[], size_t n,
+                                        struct catalog_found ret_found[], struct kvs_error *);
+    enum kvs_status (*exists)(struct metadata_client *, const struct metadata_scope *,
+                              const struct metadata_text keys[], size_t n, bool ret_exists[],
+                              struct kvs_error *);
+    enum kvs_status (*delete_keys)(struct metadata_client *, const struct metadata_scope *,
+                                   const struct metadata_text keys[], size_t n, struct kvs_error *);
+    enum kvs_status (*clear)(struct metadata_client *, const struct metadata_scope *,
+                             struct kvs_error *);
+    /* A verifying reader found other bytes twice under this generation. */
+    enum kvs_status (*report_mismatch)(struct metadata_client *, const struct metadata_scope *,
+                                       const struct metadata_release pages[], size_t n,
+                                       struct kvs_error *);
+    struct metadata_client *(*close)(struct metadata_client *); /* returns NULL */
+};
+
+struct registry_options;
+/* Catalogs of this process, kept when options->dir is set. Native: its gets ask for checksums and take
+ * no lease. Errors: those of registry_open(). */
+enum kvs_status metadata_local_open(const struct registry_options *options,
+                                    struct metadata_client **ret_client, struct kvs_error *error);
+
+#endif
