@@ -29,7 +29,7 @@ extern "C" {
 #define KVS_VERSION_MAJOR 0
 #define KVS_VERSION_MINOR 1
 #define KVS_VERSION_PATCH 0
-#define KVS_VERSION "0.1.0"
+#define KVS_VERSION       "0.1.0"
 
 #if defined(__GNUC__)
 #define KVS_API __attribute__((visibility("default")))
@@ -57,8 +57,8 @@ struct kvs_error {
 /* The version of the library that is running, e.g. "0.1.0". Static storage. */
 KVS_API const char *kvs_version(void);
 
-/* The symbol of a status, e.g. "KVS_ERR_CONFIG_LOAD"; "KVS_OK" for 0; "KVS_ERR_UNKNOWN" for a number
- * that is not in the catalogue. Static storage. */
+/* The symbol of a status, e.g. "KVS_ERR_CONFIG_LOAD"; "KVS_OK" for 0; "KVS_ERR_UNKNOWN" for a
+ * number that is not in the catalogue. Static storage. */
 KVS_API const char *kvs_status_name(enum kvs_status status);
 
 /* ---- Logging ---------------------------------------------------------------------------------
@@ -91,15 +91,15 @@ struct kvs_store_options {
     const char *model, *revision, *dtype, *layout; /* identity; NULL: not stated */
 
     /* Where pages and their index are. */
-    const char *file_path_prefix; /* file: {prefix}.{rank}.bin */
-    uint64_t file_size;           /* bytes */
-    uint32_t numjobs;             /* I/O threads */
-    uint32_t entries;             /* I/Os in flight per thread */
-    const char *metadata_server_url;
+    const char *file_path_prefix;    /* file: {prefix}.{rank}.bin */
+    uint64_t file_size;              /* bytes */
+    uint32_t numjobs;                /* I/O threads */
+    uint32_t entries;                /* I/Os in flight per thread */
+    const char *metadata_server_url; /* not in this version: KVS_ERR_CONFIG_NO_REMOTE */
     const char *metadata_token_file;
-    const char *metadata_dir; /* keeps the local catalogs; NULL: in memory */
-    double client_timeout;    /* seconds */
-    bool use_mock_hf3fs_client;
+    const char *metadata_dir;   /* keeps the local catalogs; NULL: in memory */
+    double client_timeout;      /* seconds */
+    bool use_mock_hf3fs_client; /* plain files, even on 3FS */
 
     enum kvs_eviction eviction;
     enum kvs_verify verify;
@@ -107,8 +107,8 @@ struct kvs_store_options {
     double quarantine;  /* seconds */
     enum kvs_io_engine io_engine;
     enum kvs_direct direct;
-    uint32_t exists_cache_ms;
-    uint64_t max_inflight_bytes;
+    uint32_t exists_cache_ms;    /* milliseconds; for a remote index */
+    uint64_t max_inflight_bytes; /* of writers; more wait */
 
     kvs_log_fn log;
     void *log_arg;
@@ -124,21 +124,26 @@ struct kvs_store; /* opaque */
 /* Opens a store: creates missing directories and the page file (which only ever grows), and its
  * catalog. Blocks on file-system calls. On success the caller owns *ret_store and ends it with
  * kvs_store_close(). Errors: the KVS_ERR_CONFIG_* group for what is wrong in the options,
- * KVS_ERR_MLA_NEEDS_SERVER, KVS_ERR_FILE_* for the page file, KVS_ERR_CATALOG_* for a kept catalog
- * that cannot be used, KVS_ERR_NO_MEMORY. */
+ * KVS_ERR_MLA_NEEDS_SERVER, KVS_ERR_GEOMETRY_DIFFERS and KVS_ERR_FINGERPRINT_DIFFERS when a kept
+ * catalog holds pages of another size or identity, KVS_ERR_FILE_* for the page file,
+ * KVS_ERR_CATALOG_* for a kept catalog that cannot be used, KVS_ERR_NO_MEMORY. */
 KVS_API enum kvs_status kvs_store_open(const struct kvs_store_options *options,
                                        struct kvs_store **ret_store, struct kvs_error *error);
 
 /* Like kvs_store_open(), after reading the JSON file named by SGLANG_HICACHE_HF3FS_CONFIG_PATH over
- * `options`; where the variable is not set, options stand as they are (the defaults of the original).
- * Further errors: KVS_ERR_CONFIG_LOAD, KVS_ERR_CONFIG_MISSING_KEYS, KVS_ERR_CONFIG_VALUE. */
+ * `options`; where the variable is not set, options stand as they are (the defaults of the
+ * original). Further errors: KVS_ERR_CONFIG_LOAD, KVS_ERR_CONFIG_MISSING_KEYS,
+ * KVS_ERR_CONFIG_VALUE. */
 KVS_API enum kvs_status kvs_store_open_env(const struct kvs_store_options *options,
                                            struct kvs_store **ret_store, struct kvs_error *error);
 
 /* Pool 0 is the KV pool. Extra pools (mamba, swa, indexer, ...) have their own file
- * ({file}.{name}), page size and namespace. Adding one that exists with the same geometry gives the
- * same number again. `replicated`: its pages are the same on every rank of an MLA model. Errors:
- * KVS_ERR_CONFIG_VALUE (bytes_per_page 0, other geometry, too many pools), and those of open. */
+ * ({file}.{name}), page size and namespace; their keys get the suffix `_{name}` inside and are
+ * never pairs. Adding one that exists with the same geometry gives the same number again.
+ * `replicated`: its pages are the same on every rank of an MLA model, so that rank 0 writes them
+ * for all; the pages of other pools stay per rank. Errors: KVS_ERR_CONFIG_VALUE (bytes_per_page 0,
+ * a name that is empty, too long or holds '@', other geometry, too many pools),
+ * KVS_ERR_STORE_UNUSABLE, and those of open. */
 enum { KVS_POOL_KV = 0, KVS_POOLS_MAX = 32 };
 struct kvs_pool_options {
     size_t size; /* sizeof(struct kvs_pool_options) */
@@ -151,43 +156,104 @@ KVS_API enum kvs_status kvs_store_add_pool(struct kvs_store *store,
                                            const struct kvs_pool_options *options,
                                            uint32_t *ret_pool, struct kvs_error *error);
 
+/* What a pool is. The strings belong to the store and live as long as it does. Returns false when
+ * there is no such pool. Callable from any thread; does not block. */
+struct kvs_pool_info {
+    const char *name;      /* "kv", "mamba", ... */
+    const char *ns;        /* its namespace in the index, "kv" or "kv@pp1of2" */
+    const char *file_path; /* of the page file */
+    const char *engine;    /* "posix", ... */
+    uint64_t bytes_per_page;
+    uint64_t num_pages; /* with pairs a page of the engine takes two of them */
+    uint32_t rank;      /* in the index and the path */
+    bool direct;        /* O_DIRECT in use */
+    bool writes;        /* false: this rank leaves writing to rank 0 */
+};
+KVS_API bool kvs_store_pool_info(const struct kvs_store *store, uint32_t pool,
+                                 struct kvs_pool_info *ret_info);
+
 /* Stores n pages. keys[i] is NUL-terminated; buffers[i] holds bytes_per_page bytes, with pairs
  * buffers[2 * i] is K and buffers[2 * i + 1] is V of page i. ret_stored[i] is true when page i is
- * present under its key when the call returns (just written, or there already). Never fails as a
- * whole: what could not be stored is false and counted in the statistics. Blocks until the I/O has
- * ended; splits batches of any size inside. An MLA rank other than 0 writes no KV and answers true. */
+ * present under its key when the call returns: just written, there already, or being written by
+ * another caller at this moment. Never fails as a whole: what could not be stored is false and
+ * counted in the statistics by reason. Blocks until the I/O has ended, or client_timeout has passed
+ * on file systems that can hang; splits batches of any size inside. The buffers must not change
+ * during the call. An MLA rank other than 0 writes no KV and answers true. */
 KVS_API void kvs_store_batch_set(struct kvs_store *store, uint32_t pool, size_t n,
                                  const char *const keys[], const void *const buffers[],
                                  bool ret_stored[]);
 
 /* Loads n pages into the caller's buffers (as for set). ret_loaded[i] is true when buffers[i] holds
  * exactly the bytes confirmed under keys[i]; otherwise the page is a miss and its buffer's content
- * is undefined. Never fails as a whole. Blocks until the I/O has ended. */
+ * is undefined. Never fails as a whole. Blocks as kvs_store_batch_set() does. */
 KVS_API void kvs_store_batch_get(struct kvs_store *store, uint32_t pool, size_t n,
-                                 const char *const keys[], void *const buffers[], bool ret_loaded[]);
+                                 const char *const keys[], void *const buffers[],
+                                 bool ret_loaded[]);
 
 /* The number of leading keys that are present (the leading run): 0..n. Never fails. */
 KVS_API size_t kvs_store_batch_exists(struct kvs_store *store, uint32_t pool, size_t n,
                                       const char *const keys[]);
 
-/* Deletes the keys that are present. Errors: those of the metadata client. */
+/* Which of the keys are present, one answer a page, holes included (pools of which an engine needs
+ * only the trailing pages). Never fails. */
+KVS_API void kvs_store_batch_contains(struct kvs_store *store, uint32_t pool, size_t n,
+                                      const char *const keys[], bool ret_present[]);
+
+/* Deletes the keys that are present. Errors: KVS_ERR_STORE_UNUSABLE (after fork() or an internal
+ * fault), KVS_ERR_CONFIG_VALUE (no such pool), and those of the metadata client. */
 KVS_API enum kvs_status kvs_store_delete(struct kvs_store *store, uint32_t pool, size_t n,
                                          const char *const keys[], struct kvs_error *error);
 
-/* Empties the catalog of every pool. Errors: those of the metadata client. */
+/* Empties the catalog of every pool. Errors: KVS_ERR_STORE_UNUSABLE and those of the metadata
+ * client; the pools after the one that failed are emptied all the same. */
 KVS_API enum kvs_status kvs_store_clear(struct kvs_store *store, struct kvs_error *error);
 
-/* Totals since open, over all pools. Lock-free, callable from any thread at any rate. */
+/* Totals since open, over all pools, in pages unless named otherwise; with pairs, K and V are one
+ * page. Lock-free, callable from any thread at any rate. Once no call is under way:
+ *     pages_asked = pages_loaded + pages_missed, pages_missed = the sum of the missed_*
+ *     pages_set = pages_written + pages_present + pages_skipped + pages_not_stored,
+ *     pages_not_stored = the sum of the unstored_* */
 struct kvs_store_stats {
-    uint64_t pages_asked, pages_hit, pages_loaded, pages_missed;
-    uint64_t pages_set, pages_present, pages_written, pages_not_stored;
-    uint64_t bytes_read, bytes_written;
-    uint64_t checksum_mismatches, io_errors, short_reads, metadata_errors;
+    /* kvs_store_batch_get() */
+    uint64_t pages_asked, pages_loaded, pages_missed;
+    uint64_t pages_hit;         /* found in the index: what was then read, or tried */
+    uint64_t missed_absent;     /* not in the index */
+    uint64_t missed_replaced;   /* the page was given to another key while it was read */
+    uint64_t missed_mismatch;   /* other bytes than were confirmed, twice */
+    uint64_t missed_read_error; /* an I/O error or a short read */
+    uint64_t missed_overdue;    /* the read did not end within client_timeout */
+    uint64_t missed_metadata;   /* the index did not answer */
+    uint64_t missed_refused;    /* not tried: a breaker is open, a bad key, no memory, closing */
+
+    /* kvs_store_batch_set() */
+    uint64_t pages_set, pages_written, pages_present, pages_not_stored;
+    uint64_t pages_skipped;        /* answered true because another rank writes them */
+    uint64_t unstored_no_page;     /* the catalog had no page to give */
+    uint64_t unstored_write_error; /* an I/O error or a short write */
+    uint64_t unstored_no_space;    /* the file system is full */
+    uint64_t unstored_overdue;     /* the write did not end within client_timeout */
+    uint64_t unstored_rejected;    /* the reservation had ended before the confirm */
+    uint64_t unstored_metadata;    /* the index did not answer */
+    uint64_t unstored_refused;     /* not tried: as missed_refused */
+
+    /* kvs_store_batch_exists(), kvs_store_batch_contains() */
+    uint64_t exists_asked, exists_found;
+
+    uint64_t bytes_read, bytes_written; /* of completed I/O */
+    /* Events, each I/O and each call to the index counted */
+    uint64_t checksum_mismatches; /* each page of another content, K and V apart */
+    uint64_t io_errors, short_reads, short_writes, overdue_ios, metadata_errors;
+    uint64_t mismatches_reported; /* told to the index, at a bounded rate */
+    uint64_t metadata_breaker_trips, read_breaker_trips, write_breaker_trips;
+    uint64_t inflight_bytes;         /* now: of writers, and of I/O that outlived its call */
+    uint64_t backpressure_waits;     /* times a call waited for inflight_bytes to sink */
+    uint64_t reserved_for_later[16]; /* 0 */
 };
 KVS_API void kvs_store_get_stats(const struct kvs_store *store, struct kvs_store_stats *ret_stats);
 
-/* Waits for I/O under way, writes the kept catalogs and frees everything. NULL is allowed. Returns
- * NULL. */
+/* Waits for calls and I/O under way, writes the kept catalogs and frees everything. NULL is
+ * allowed. Returns NULL. In a child of fork() it frees nothing and writes nothing: all of it is the
+ * parent's. */
 KVS_API struct kvs_store *kvs_store_close(struct kvs_store *store);
 
 #ifdef __cplusplus
