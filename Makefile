@@ -1,0 +1,39 @@
+# Thin fronts: what is built and how is in CMakeLists.txt and CMakePresets.json, what is done in scripts/.
+#
+#   make build     the release program and library: build/kvshelf, build/libkvshelf.so
+#   make demo      a real request trace served from pages on disk, every byte checked
+#   make test      the whole test suite
+#   make bench     measure, beside the alternatives; raw output kept in build/bench/
+#   make format    put the C sources into the project's format (needs clang-format-14)
+#   make install   [PREFIX=/usr/local] [DESTDIR=]
+#   make clean     remove build/
+#
+# build, demo, test and bench first install what is missing with apt-get, saying what.
+PREFIX ?= /usr/local
+
+# The system's own tools first: version managers put shims of the same names in front of them.
+export PATH := /usr/bin:/bin:$(PATH)
+
+.PHONY: build demo test bench format install clean
+.DEFAULT_GOAL := build
+
+build:
+	@scripts/build release
+
+demo: build
+	@scripts/demo
+
+test: build
+	@scripts/run-tests release
+
+bench:
+	@scripts/bench
+
+format:
+	@scripts/check-format --fix
+
+install: build
+	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+
+clean:
+	rm -rf build
