@@ -39,7 +39,8 @@ struct catalog_options {
     uint64_t reserve_ttl_ms, quarantine_ms, lease_ms;
     /* Writers outside this process may still own pages after a restart: see catalog_open(). */
     bool foreign_writers;
-    uint64_t wall_us; /* generations start here at the least (CLOCK_REALTIME, microseconds) */
+    uint64_t wall_us;   /* generations start here at the least (CLOCK_REALTIME, microseconds) */
+    uint64_t hash_seed; /* random where keys come from outside */
 
     /* Where it lives. NULL: the catalog allocates anonymous memory. Otherwise num_pages slots and
      * one state, owned by the caller, which outlive the catalog. */
@@ -54,12 +55,12 @@ struct catalog_options {
 
 /* Opens a catalog. What it does to what it finds, by origin:
  *   CLEAN       RESERVED pages get a full reserve_ttl, RETIRED ones start their rest again.
- *   KILLED      as CLEAN, a slot with a bad CRC rests; with foreign_writers pages are handed out only by
- *               eviction until reserve_ttl + quarantine has passed.
- *   POWER_LOST  pages without a checksum are dropped; with foreign_writers no page is handed out for
- *               reserve_ttl + quarantine; earlier pages are absent to readers that do not verify.
- * With foreign_writers COMMITTED pages are leased anew, once, in all three.
- * Errors: KVS_ERR_NO_MEMORY, KVS_ERR_CATALOG_GEOMETRY (num_pages out of range). */
+ *   KILLED      as CLEAN, a slot with a bad CRC rests; with foreign_writers pages are handed out
+ * only by eviction until reserve_ttl + quarantine has passed. POWER_LOST  pages without a checksum
+ * are dropped; with foreign_writers no page is handed out for reserve_ttl + quarantine; earlier
+ * pages are absent to readers that do not verify. With foreign_writers COMMITTED pages are leased
+ * anew, once, in all three. Errors: KVS_ERR_NO_MEMORY, KVS_ERR_CATALOG_GEOMETRY (num_pages out of
+ * range). */
 enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now_ms,
                              struct catalog **ret_catalog, struct kvs_error *error);
 
@@ -67,9 +68,10 @@ enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now
 struct catalog *catalog_close(struct catalog *catalog);
 
 /* ---- Requests --------------------------------------------------------------------------------
- * Keys and results are arrays of n <= CATALOG_BATCH_MAX; each entry gets its own answer. `verifying`
- * callers ask for checksums or generations: pages without a checksum are absent to them, and they
- * take no lease. Only reserve can fail as a whole (KVS_ERR_NO_MEMORY, nothing changed). */
+ * Keys and results are arrays of n <= CATALOG_BATCH_MAX; each entry gets its own answer.
+ * `verifying` callers ask for checksums or generations: pages without a checksum are absent to
+ * them, and they take no lease. Only reserve can fail as a whole (KVS_ERR_NO_MEMORY, nothing
+ * changed). */
 
 struct catalog_reserved {
     bool present;        /* the key has a page: nothing to write. false with page >= 0: write it */
@@ -146,8 +148,8 @@ struct catalog_counts {
 struct catalog_counts catalog_counts(struct catalog *catalog, uint64_t now_ms);
 
 struct catalog_totals {
-    uint64_t hits, misses;         /* keys of get */
-    uint64_t reserved, present;    /* keys of reserve */
+    uint64_t hits, misses;      /* keys of get */
+    uint64_t reserved, present; /* keys of reserve */
     uint64_t confirmed, released, deleted;
     uint64_t evicted, expired, no_page, clears, mismatches;
     uint64_t rejected[CATALOG_REJECTIONS];

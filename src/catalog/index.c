@@ -1,0 +1,160 @@
+/* The hash index; see index.h. */
+#include "catalog/index.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum {
+    GROUP_ALL = (1 << INDEX_GROUP_ENTRIES) - 1,
+    OVERFLOW_STUCK = UINT8_MAX,
+    /* Four fifths full when every page has a key. */
+    FILL_NUMERATOR = 5,
+    FILL_DENOMINATOR = 4 * INDEX_GROUP_ENTRIES,
+};
+
+bool index_init(struct index *index, uint32_t num_pages, uint64_t seed, const struct slot *slots)
+{
+    uint64_t count = (uint64_t)num_pages * FILL_NUMERATOR / FILL_DENOMINATOR + 2;
+    struct index_group *groups = aligned_alloc(sizeof *groups, count * sizeof *groups);
+    if (groups == NULL)
+        return false;
+    memset(groups, 0, count * sizeof *groups);
+    *index = (struct index){groups, count, seed, slots};
+    return true;
+}
+
+void index_done(struct index *index)
+{
+    free(index->groups);
+    *index = (struct index){0};
+}
+
+size_t index_memory_bytes(const struct index *index)
+{
+    return index->group_count * sizeof *index->groups;
+}
+
+uint64_t index_hash(const struct index *index, const uint8_t digest[KEY_DIGEST_BYTES])
+{
+    return XXH3_64bits_withSeed(digest, KEY_DIGEST_BYTES, index->seed);
+}
+
+static uint64_t group_of(const struct index *index, uint64_t hash)
+{
+    return (uint64_t)(((unsigned __int128)hash * index->group_count) >> 64);
+}
+
+static uint64_t group_after(const struct index *index, uint64_t group)
+{
+    return group + 1 == index->group_count ? 0 : group + 1;
+}
+
+static uint8_t tag_of(uint64_t hash, uint16_t suffix)
+{
+    uint8_t tag = (uint8_t)(hash ^ (suffix * 0x3bu));
+    return tag == 0 ? 1 : tag;
+}
+
+void index_prefetch(const struct index *index, uint64_t hash)
+{
+    __builtin_prefetch(&index->groups[group_of(index, hash)], 1);
+}
+
+/* Bit i is set where tags[i] == tag. */
+static unsigned group_match(const struct index_group *group, uint8_t tag)
+{
+#ifdef __SSE2__
+    __m128i tags = _mm_loadu_si128((const __m128i *)(const void *)group->tags);
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) & GROUP_ALL;
+#else
+    unsigned mask = 0;
+    for (unsigned i = 0; i < INDEX_GROUP_ENTRIES; i++)
+        mask |= (unsigned)(group->tags[i] == tag) << i;
+    return mask;
+#endif
+}
+
+static bool slot_is(const struct slot *slot, const struct key *key, uint64_t floor)
+{
+    return memcmp(slot->digest, key->digest, KEY_DIGEST_BYTES) == 0 &&
+           slot_suffix(slot) == key->suffix && slot->generation >= floor;
+}
+
+uint32_t index_find(const struct index *index, uint64_t hash, const struct key *key, uint64_t floor)
+{
+    uint8_t tag = tag_of(hash, key->suffix);
+    uint64_t at = group_of(index, hash);
+    for (uint64_t probes = 0; probes < index->group_count; probes++) {
+        const struct index_group *group = &index->groups[at];
+        for (unsigned mask = group_match(group, tag); mask != 0; mask &= mask - 1) {
+            uint32_t page = group->pages[__builtin_ctz(mask)];
+            if (slot_is(&index->slots[page], key, floor))
+                return page;
+        }
+        if (group->overflow == 0)
+            break;
+        at = group_after(index, at);
+    }
+    return PAGE_NONE;
+}
+
+void index_find_block(const struct index *index, const struct key keys[], size_t n, uint64_t floor,
+                      uint32_t ret_pages[])
+{
+    uint64_t hashes[INDEX_BLOCK];
+    for (size_t i = 0; i < n; i++) {
+        hashes[i] = index_hash(index, keys[i].digest);
+        index_prefetch(index, hashes[i]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct index_group *group = &index->groups[group_of(index, hashes[i])];
+        unsigned mask = group_match(group, tag_of(hashes[i], keys[i].suffix));
+        if (mask != 0)
+            __builtin_prefetch(&index->slots[group->pages[__builtin_ctz(mask)]], 1);
+    }
+    for (size_t i = 0; i < n; i++)
+        ret_pages[i] = index_find(index, hashes[i], &keys[i], floor);
+}
+
+void index_insert(struct index *index, uint64_t hash, uint16_t suffix, uint32_t page)
+{
+    uint64_t at = group_of(index, hash);
+    for (;;) {
+        struct index_group *group = &index->groups[at];
+        unsigned room = group_match(group, 0);
+        if (room != 0) {
+            int entry = __builtin_ctz(room);
+            group->pages[entry] = page;
+            group->tags[entry] = tag_of(hash, suffix);
+            return;
+        }
+        if (group->overflow != OVERFLOW_STUCK)
+            group->overflow++;
+        at = group_after(index, at);
+    }
+}
+
+void index_remove(struct index *index, uint64_t hash, uint16_t suffix, uint32_t page)
+{
+    uint8_t tag = tag_of(hash, suffix);
+    uint64_t at = group_of(index, hash);
+    for (;;) {
+        struct index_group *group = &index->groups[at];
+        for (unsigned mask = group_match(group, tag); mask != 0; mask &= mask - 1) {
+            int entry = __builtin_ctz(mask);
+            if (group->pages[entry] == page) {
+                group->tags[entry] = 0;
+                return;
+            }
+        }
+        if (group->overflow != OVERFLOW_STUCK)
+            group->overflow--;
+        at = group_after(index, at);
+    }
+}

@@ -1,0 +1,289 @@
+/* The life of a page; see life.h. */
+#include "catalog/life.h"
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void life_seal(struct catalog *catalog, uint32_t page, uint16_t suffix, enum slot_state state,
+               uint8_t flags)
+{
+    slot_seal(&catalog->slots[page], page, suffix, state, flags);
+    bit_set(catalog->changed, page);
+}
+
+static void change_state(struct catalog *catalog, uint32_t page, enum slot_state state)
+{
+    life_seal(catalog, page, slot_suffix(&catalog->slots[page]), state, 0);
+}
+
+static void unindex(struct catalog *catalog, uint32_t page)
+{
+    const struct slot *slot = &catalog->slots[page];
+    index_remove(&catalog->index, index_hash(&catalog->index, slot->digest), slot_suffix(slot),
+                 page);
+}
+
+static void make_free(struct catalog *catalog, uint32_t page)
+{
+    change_state(catalog, page, SLOT_FREE);
+    list_push_last(&catalog->free, catalog->links, page);
+}
+
+/* Pages whose rest is over become FREE. */
+static void end_rests(struct catalog *catalog, struct page_list *queue)
+{
+    while (queue->first != PAGE_NONE && catalog->until_ms[queue->first] <= catalog->now_ms) {
+        uint32_t page = queue->first;
+        list_remove(queue, catalog->links, page);
+        make_free(catalog, page);
+    }
+}
+
+/* A queue stays ordered because a page rests at least as long as the one before it: at most one
+ * quarantine, or one lease, longer than it must. */
+static void rest_in(struct catalog *catalog, struct page_list *queue, uint32_t page,
+                    uint64_t until_ms)
+{
+    if (queue->last != PAGE_NONE)
+        until_ms = later(until_ms, catalog->until_ms[queue->last]);
+    change_state(catalog, page, SLOT_RETIRED);
+    catalog->until_ms[page] = until_ms;
+    list_push_last(queue, catalog->links, page);
+    end_rests(catalog, queue);
+}
+
+void life_rest(struct catalog *catalog, uint32_t page, uint64_t until_ms)
+{
+    rest_in(catalog, &catalog->quarantine, page, until_ms);
+}
+
+static void expire(struct catalog *catalog)
+{
+    struct page_list *reserved = &catalog->reserved;
+    while (reserved->first != PAGE_NONE && catalog->until_ms[reserved->first] <= catalog->now_ms) {
+        uint32_t page = reserved->first;
+        list_remove(reserved, catalog->links, page);
+        unindex(catalog, page);
+        catalog->totals.expired++;
+        life_rest(catalog, page, catalog->until_ms[page] + catalog->options.quarantine_ms);
+    }
+}
+
+void life_advance(struct catalog *catalog, uint64_t now_ms)
+{
+    catalog->now_ms = later(catalog->now_ms, now_ms);
+    expire(catalog);
+    end_rests(catalog, &catalog->quarantine);
+    end_rests(catalog, &catalog->leased);
+}
+
+uint64_t life_leased_until(const struct catalog *catalog, uint32_t page)
+{
+    uint64_t until = catalog->until_ms[page];
+    if (catalog->slots[page].generation < catalog->relet_below)
+        until = later(until, catalog->relet_until_ms);
+    return until;
+}
+
+static bool is_leased(const struct catalog *catalog, uint32_t page)
+{
+    return life_leased_until(catalog, page) > catalog->now_ms;
+}
+
+/* ---- Where a page for a writer comes from ---- */
+
+static uint32_t take_free(struct catalog *catalog)
+{
+    if (catalog->frontier < catalog->options.num_pages)
+        return catalog->frontier++;
+    uint32_t page = catalog->free.first;
+    if (page != PAGE_NONE)
+        list_remove(&catalog->free, catalog->links, page);
+    return page;
+}
+
+/* Writers of pages that were RESERVED at a clear() may still be writing: rest counts from the
+ * clear. */
+static void sweep_cleared_reserved(struct catalog *catalog)
+{
+    while (catalog->cleared_reserved.first != PAGE_NONE) {
+        uint32_t page = catalog->cleared_reserved.first;
+        list_remove(&catalog->cleared_reserved, catalog->links, page);
+        unindex(catalog, page);
+        life_rest(catalog, page, catalog->cleared_at_ms + catalog->options.quarantine_ms);
+    }
+}
+
+static uint32_t take_cleared(struct catalog *catalog)
+{
+    while (catalog->cleared.first != PAGE_NONE) {
+        uint32_t page = catalog->cleared.first;
+        list_remove(&catalog->cleared, catalog->links, page);
+        unindex(catalog, page);
+        if (!is_leased(catalog, page))
+            return page;
+        rest_in(catalog, &catalog->leased, page, life_leased_until(catalog, page));
+    }
+    return PAGE_NONE;
+}
+
+/* The oldest page that may go, or PAGE_NONE. Pages passed over stay where they are. */
+static uint32_t find_victim(struct catalog *catalog)
+{
+    struct eviction *eviction = &catalog->eviction;
+    while (eviction->at != PAGE_NONE) {
+        uint32_t page = eviction->at;
+        if (!bit_get(catalog->pinned, page)) {
+            if (!is_leased(catalog, page))
+                return page;
+            if (++eviction->leased_passed > CATALOG_LEASED_SCAN_MAX)
+                eviction->at = PAGE_NONE;
+        }
+        if (eviction->at != PAGE_NONE)
+            eviction->at = catalog->links[page].before;
+    }
+    return PAGE_NONE;
+}
+
+/* Takes a COMMITTED page out of the recency list and the index. */
+static void detach(struct catalog *catalog, uint32_t page)
+{
+    if (catalog->eviction.at == page)
+        catalog->eviction.at = catalog->links[page].before;
+    list_remove(&catalog->recency, catalog->links, page);
+    unindex(catalog, page);
+}
+
+static void retire_detached(struct catalog *catalog, uint32_t page)
+{
+    uint64_t leased_until = life_leased_until(catalog, page);
+    if (leased_until > catalog->now_ms)
+        rest_in(catalog, &catalog->leased, page, leased_until);
+    else
+        make_free(catalog, page);
+}
+
+/* Half a page is no page: the other half goes along, unless somebody is writing it. */
+static void evict_other_half(struct catalog *catalog, const struct slot *victim)
+{
+    struct key key, other;
+    key.suffix = slot_suffix(victim);
+    __builtin_memcpy(key.digest, victim->digest, sizeof key.digest);
+    if (!key_other_half(&key, &other))
+        return;
+    uint32_t page = index_find(&catalog->index, index_hash(&catalog->index, other.digest), &other,
+                               catalog->state->floor);
+    if (page == PAGE_NONE || slot_state(&catalog->slots[page]) != SLOT_COMMITTED ||
+        bit_get(catalog->pinned, page))
+        return;
+    detach(catalog, page);
+    catalog->totals.evicted++;
+    retire_detached(catalog, page);
+}
+
+static uint32_t take_victim(struct catalog *catalog, uint32_t taken)
+{
+    uint32_t limit = catalog->options.num_pages / 2;
+    if (catalog->reserved.count + taken >= (limit > 0 ? limit : 1))
+        return PAGE_NONE;
+    uint32_t page = find_victim(catalog);
+    if (page == PAGE_NONE)
+        return PAGE_NONE;
+    detach(catalog, page);
+    catalog->totals.evicted++;
+    evict_other_half(catalog, &catalog->slots[page]);
+    return page;
+}
+
+void life_start_eviction(struct catalog *catalog)
+{
+    catalog->eviction = (struct eviction){.at = catalog->recency.last};
+}
+
+uint32_t life_take_page(struct catalog *catalog, uint32_t taken)
+{
+    uint32_t page = PAGE_NONE;
+    if (catalog->now_ms >= catalog->free_from_ms) {
+        page = take_free(catalog);
+        if (page == PAGE_NONE)
+            page = take_cleared(catalog);
+        if (page == PAGE_NONE && catalog->cleared_reserved.count > 0) {
+            sweep_cleared_reserved(catalog);
+            page = take_free(catalog);
+        }
+    }
+    if (page == PAGE_NONE && catalog->now_ms >= catalog->evict_from_ms)
+        page = take_victim(catalog, taken);
+    return page;
+}
+
+bool life_may_evict(const struct catalog *catalog, size_t pages)
+{
+    uint32_t never_used = catalog->options.num_pages - catalog->frontier;
+    return catalog->now_ms < catalog->free_from_ms ||
+           pages > (size_t)never_used + catalog->free.count;
+}
+
+void life_untake_page(struct catalog *catalog, uint32_t page)
+{
+    change_state(catalog, page, SLOT_FREE);
+    list_push_first(&catalog->free, catalog->links, page);
+}
+
+/* ---- Transitions ---- */
+
+void life_reserve(struct catalog *catalog, uint32_t page, const struct key *key,
+                  uint64_t generation, uint64_t owner)
+{
+    struct slot *slot = &catalog->slots[page];
+    __builtin_memcpy(slot->digest, key->digest, sizeof slot->digest);
+    slot->generation = generation;
+    slot->value = owner;
+    life_seal(catalog, page, key->suffix, SLOT_RESERVED, 0);
+    catalog->until_ms[page] = catalog->now_ms + catalog->options.reserve_ttl_ms;
+    list_push_last(&catalog->reserved, catalog->links, page);
+    index_insert(&catalog->index, index_hash(&catalog->index, key->digest), key->suffix, page);
+}
+
+void life_commit(struct catalog *catalog, uint32_t page, bool has_checksum, uint64_t checksum)
+{
+    struct slot *slot = &catalog->slots[page];
+    list_remove(&catalog->reserved, catalog->links, page);
+    slot->value = has_checksum ? checksum : 0;
+    life_seal(catalog, page, slot_suffix(slot), SLOT_COMMITTED,
+              has_checksum ? SLOT_HAS_CHECKSUM : 0);
+    catalog->until_ms[page] = 0;
+    list_push_first(&catalog->recency, catalog->links, page);
+}
+
+void life_abandon(struct catalog *catalog, uint32_t page)
+{
+    list_remove(&catalog->reserved, catalog->links, page);
+    unindex(catalog, page);
+    life_rest(catalog, page, catalog->now_ms + catalog->options.quarantine_ms);
+}
+
+void life_retire(struct catalog *catalog, uint32_t page)
+{
+    detach(catalog, page);
+    retire_detached(catalog, page);
+}
+
+void life_refresh(struct catalog *catalog, uint32_t page)
+{
+    if (catalog->recency.first == page)
+        return;
+    list_remove(&catalog->recency, catalog->links, page);
+    list_push_first(&catalog->recency, catalog->links, page);
+}
+
+void life_clear(struct catalog *catalog)
+{
+    sweep_cleared_reserved(catalog); /* those of an earlier clear rest from that one */
+    catalog->state->floor = catalog->state->next_generation;
+    list_append_all(&catalog->cleared, &catalog->recency, catalog->links);
+    list_append_all(&catalog->cleared_reserved, &catalog->reserved, catalog->links);
+    catalog->cleared_at_ms = catalog->now_ms;
+}

@@ -1,0 +1,108 @@
+/* The life of a page: every transition between FREE, RESERVED, COMMITTED and RETIRED, and where the
+ * next page for a writer comes from. Private to the catalog; requests.c and open.c are built on it.
+ *
+ * A page is in exactly one of these places, and its state follows from the place:
+ *   FREE       free list, or at or above `frontier` (never used)
+ *   RESERVED   reserved list, oldest deadline first
+ *   COMMITTED  recency list, youngest first
+ *   RETIRED    one of two resting queues (ordered by deadline), or one of the two lists of pages
+ *              that clear() has killed and nobody has swept yet
+ * Only RESERVED, COMMITTED and unswept pages are in the index. */
+#ifndef KVSHELF_CATALOG_LIFE_H
+#define KVSHELF_CATALOG_LIFE_H
+
+#include "catalog/catalog.h"
+#include "catalog/index.h"
+#include "catalog/links.h"
+
+/* Where the evictions of one request have come to. */
+struct eviction {
+    uint32_t at; /* next candidate, or PAGE_NONE */
+    uint32_t leased_passed;
+};
+
+struct catalog {
+    struct catalog_options options;
+    struct slot *slots;
+    struct catalog_state *state;
+    struct catalog_state own_state; /* when the caller gave none */
+    struct page_links *links;
+    uint64_t *until_ms; /* RESERVED: expires; COMMITTED: leased until; RETIRED: rests until */
+    uint64_t *changed;  /* one bit a page: not yet copied to the image */
+    uint64_t *pinned;   /* one bit a page: of the batch that is being reserved */
+    struct index index;
+
+    struct page_list free, reserved, recency, quarantine, leased, cleared, cleared_reserved;
+    uint32_t frontier;
+    uint64_t cleared_at_ms; /* of cleared_reserved */
+
+    uint64_t now_ms;
+    uint64_t last_lease_ms; /* the last lease ends */
+
+    /* After a start: what may still be going on outside. */
+    uint64_t relet_until_ms, relet_below; /* COMMITTED pages below this generation are leased */
+    uint64_t free_from_ms;                /* FREE pages are not handed out before */
+    uint64_t evict_from_ms;               /* nor COMMITTED ones */
+
+    struct eviction eviction;
+    uint32_t *batch_map; /* scratch of reserve: positions of a batch's keys */
+    size_t batch_map_size;
+    struct catalog_totals totals;
+};
+
+static inline bool bit_get(const uint64_t *bits, uint32_t page)
+{
+    return (bits[page / 64] >> (page % 64)) & 1;
+}
+static inline void bit_set(uint64_t *bits, uint32_t page)
+{
+    bits[page / 64] |= UINT64_C(1) << (page % 64);
+}
+static inline void bit_clear(uint64_t *bits, uint32_t page)
+{
+    bits[page / 64] &= ~(UINT64_C(1) << (page % 64));
+}
+
+static inline bool slot_alive(const struct catalog *catalog, const struct slot *slot)
+{
+    return slot->generation >= catalog->state->floor;
+}
+
+/* Seals the slot in a new state and marks it changed. */
+void life_seal(struct catalog *catalog, uint32_t page, uint16_t suffix, enum slot_state state,
+               uint8_t flags);
+
+/* Takes the later of now and the last time; expires reservations and ends rests that are over. */
+void life_advance(struct catalog *catalog, uint64_t now_ms);
+
+/* The end of the lease of a COMMITTED page; at or before now when there is none. */
+uint64_t life_leased_until(const struct catalog *catalog, uint32_t page);
+
+/* Starts looking for victims at the old end; at the start of a request that takes pages. */
+void life_start_eviction(struct catalog *catalog);
+/* A page for a writer, in no list and out of the index, or PAGE_NONE. `taken`: pages that were
+ * taken by this request and are not RESERVED yet. */
+uint32_t life_take_page(struct catalog *catalog, uint32_t taken);
+/* Could taking this many pages evict one? */
+bool life_may_evict(const struct catalog *catalog, size_t pages);
+/* Gives back a page that was taken and not used. */
+void life_untake_page(struct catalog *catalog, uint32_t page);
+
+/* taken -> RESERVED, indexed. */
+void life_reserve(struct catalog *catalog, uint32_t page, const struct key *key,
+                  uint64_t generation, uint64_t owner);
+/* RESERVED -> COMMITTED, the youngest. */
+void life_commit(struct catalog *catalog, uint32_t page, bool has_checksum, uint64_t checksum);
+/* RESERVED -> rests for the quarantine from now. */
+void life_abandon(struct catalog *catalog, uint32_t page);
+/* COMMITTED -> rests until its lease ends, or FREE. */
+void life_retire(struct catalog *catalog, uint32_t page);
+/* COMMITTED: becomes the youngest. */
+void life_refresh(struct catalog *catalog, uint32_t page);
+/* Enters the quarantine (or FREE, when that is over already). */
+void life_rest(struct catalog *catalog, uint32_t page, uint64_t until_ms);
+
+/* Everything alive becomes dead; see catalog_clear(). */
+void life_clear(struct catalog *catalog);
+
+#endif
