@@ -7,8 +7,13 @@
 
 uint64_t checksum_page(const void *bytes, size_t length)
 {
-    /* This variant inverts at both ends by itself, which makes it CRC-64/XZ. */
-    return crc64_ecma_refl(0, bytes, length);
+    return checksum_page_more(0, bytes, length);
+}
+
+uint64_t checksum_page_more(uint64_t checksum, const void *bytes, size_t length)
+{
+    /* This variant inverts at both ends by itself, which makes it CRC-64/XZ and lets it go on. */
+    return crc64_ecma_refl(checksum, bytes, length);
 }
 
 uint32_t checksum_crc32c(uint32_t seed, const void *bytes, size_t length)

@@ -5,6 +5,7 @@
 #ifndef KVSHELF_BASE_STATUS_H
 #define KVSHELF_BASE_STATUS_H
 
+#include "base/buffer.h"
 #include "kvshelf/kvshelf.h"
 
 enum error_severity { SEVERITY_WARNING, SEVERITY_ERROR, SEVERITY_FATAL };
@@ -12,15 +13,15 @@ enum error_severity { SEVERITY_WARNING, SEVERITY_ERROR, SEVERITY_FATAL };
 struct error_info {
     enum kvs_status status;
     const char *symbol;      /* "KVS_ERR_CONFIG_LOAD" */
-    int number;              /* 101; shown as "KVS-101" */
+    int number;              /* 201; shown as "KVS-201" */
     int http_status;         /* what the server answers with; 500 where it never does */
     const char *error_class; /* Python exception class */
     enum error_severity severity;
     bool retry_helps;
     const char *message; /* template */
     const char *meaning;
-    const char *when;       /* when it happens */
-    const char *situations; /* common situations */
+    const char *when;              /* when it happens */
+    const char *situations;        /* common situations */
     const char *const *remedies;   /* NULL-terminated */
     const char *example_fix;       /* a command or a config snippet */
     const char *const *prevention; /* NULL-terminated */
@@ -32,6 +33,26 @@ const struct error_info *error_catalogue(size_t *ret_count);
 
 /* NULL when the status is not in the catalogue. */
 const struct error_info *error_find(enum kvs_status status);
+
+/* The entry that a text is about: a code ("KVS-201", "201"), a symbol, an id, or a text that holds
+ * one whole message with anything around it (of several the one with the longest fixed part), or
+ * else the one message template that holds the text. NULL when there is none. */
+const struct error_info *error_match(const char *text);
+
+/* "KVS-201"; and the id, "config-load". Both return `text`. */
+enum { ERROR_CODE_MAX = 16, ERROR_ID_MAX = 64 };
+const char *error_code(const struct error_info *info, char text[ERROR_CODE_MAX]);
+const char *error_id(const struct error_info *info, char text[ERROR_ID_MAX]);
+
+/* The group an entry belongs to, by the hundreds of its number: "configuration". */
+const char *error_type(const struct error_info *info);
+
+/* Appends the regular expression that the entry's messages match (ECMAScript, PCRE and POSIX
+ * extended read it alike); not anchored. */
+void error_pattern(const struct error_info *info, struct buffer *out);
+
+/* How many arguments the entry's message takes. */
+size_t error_placeholders(const struct error_info *info);
 
 /* Puts the failure into `error` (NULL: only the status matters) and returns the status, so that
  * `return error_set(error, KVS_ERR_X, a, b);` is the one way to fail with words. */
