@@ -1,7 +1,7 @@
 # The target kvshelf_llhttp: the HTTP/1 parser, from wherever the system has it.
 #
-# Where there is a libllhttp with a pkg-config file (Debian 13, Ubuntu 24.04, Fedora) that is used.
-# Debian 12 installs its C source instead (package node-llhttp), which is compiled here as its own
+# Where there is a libllhttp with a pkg-config file (Debian 13, Fedora) that is used.
+# Debian 12 and Ubuntu 24.04 install its C source instead (package node-llhttp), compiled here as its own
 # target: it is not our code, so it gets neither our warnings nor banned.h.
 pkg_check_modules(LLHTTP IMPORTED_TARGET libllhttp)
 if(LLHTTP_FOUND)
