@@ -1,0 +1,138 @@
+/* What a replay tells: a table with units and a picture of the hit ratio over time, or one JSON
+ * object. The names of the JSON members are stable. */
+#include "base/json.h"
+#include "cli/replay.h"
+
+#include <math.h>
+
+enum { PICTURE_WIDTH = 60 };
+
+/* GB/s, 10^9 bytes: bytes per nanosecond. */
+static double gb_per_s(uint64_t bytes, uint64_t ns)
+{
+    return ns == 0 ? 0 : (double)bytes / (double)ns;
+}
+
+static double ms(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+double replay_picture(struct buffer *out, const struct trace *trace,
+                      const struct replay_result *result, size_t width)
+{
+    static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    enum { LEVELS = sizeof blocks / sizeof *blocks - 1 };
+    double highest = 0;
+    if (width > result->requests)
+        width = result->requests;
+    for (int drawing = 0; drawing < 2; drawing++) {
+        for (size_t column = 0; column < width; column++) {
+            uint64_t asked = 0, hit = 0;
+            size_t end = (column + 1) * result->requests / width;
+            for (size_t r = column * result->requests / width; r < end; r++) {
+                asked += trace_count(trace, r);
+                hit += result->hit_of_request[r];
+            }
+            double ratio = asked == 0 ? 0 : (double)hit / (double)asked;
+            if (!drawing)
+                highest = fmax(highest, ratio);
+            else if (ratio == 0)
+                buffer_append_text(out, blocks[0]);
+            else
+                buffer_append_text(out, blocks[(size_t)ceil(ratio / highest * LEVELS)]);
+        }
+    }
+    return highest;
+}
+
+static void print_picture(FILE *out, const struct trace *trace, const struct replay_result *result)
+{
+    struct buffer picture = {0};
+    double highest = replay_picture(&picture, trace, result, PICTURE_WIDTH);
+    fprintf(out, "\n  hit ratio over time, 0 to %.4f, each column about %zu requests\n", highest,
+            (result->requests + PICTURE_WIDTH - 1) / PICTURE_WIDTH);
+    fprintf(out, "  |%s|\n", buffer_text(&picture));
+    buffer_done(&picture);
+}
+
+static void print_count(FILE *out, const char *name, uint64_t value, const char *unit)
+{
+    fprintf(out, "  %-18s %14llu %s\n", name, (unsigned long long)value, unit);
+}
+
+static void print_speed(FILE *out, const char *name, uint64_t bytes,
+                        const struct replay_times *times)
+{
+    fprintf(out, "  %-18s %14.2f GB/s    %.2f GB in %.2f s\n", name,
+            gb_per_s(bytes, times->total_ns), (double)bytes / 1e9, (double)times->total_ns / 1e9);
+}
+
+static void print_times(FILE *out, const char *name, struct replay_times *times)
+{
+    fprintf(out, "  %-18s %14.3f ms p50  %.3f ms p99  (%zu batches)\n", name,
+            ms(replay_percentile_ns(times, 50)), ms(replay_percentile_ns(times, 99)), times->count);
+}
+
+void replay_print(FILE *out, const struct trace *trace, struct replay_result *result,
+                  bool moves_bytes)
+{
+    print_count(out, "requests", result->requests,
+                result->interrupted ? "(interrupted before the end)" : "");
+    print_count(out, "pages asked", result->pages_asked, "pages");
+    print_count(out, "hit pages", result->pages_hit, "pages (leading runs)");
+    fprintf(out, "  %-18s %14.4f\n", "hit_ratio", replay_hit_ratio(result));
+    print_count(out, "pages written", result->pages_written, "pages");
+    if (result->pages_not_stored > 0)
+        print_count(out, "pages not stored", result->pages_not_stored, "pages");
+    if (moves_bytes) {
+        print_speed(out, "in (read)", result->bytes_in, &result->get_times);
+        print_speed(out, "out (write)", result->bytes_out, &result->set_times);
+    }
+    print_times(out, "get, per batch", &result->get_times);
+    print_times(out, "set, per batch", &result->set_times);
+    if (moves_bytes)
+        print_count(out, "wrong bytes", result->wrong_bytes, "bytes");
+    print_picture(out, trace, result);
+}
+
+static void write_count(struct json_writer *json, const char *name, uint64_t value)
+{
+    json_write_name(json, name);
+    json_write_uint64(json, value);
+}
+
+static void write_number(struct json_writer *json, const char *name, double value)
+{
+    json_write_name(json, name);
+    json_write_double(json, value);
+}
+
+void replay_write_json(struct buffer *out, struct replay_result *result, bool moves_bytes)
+{
+    struct json_writer json = {.out = out};
+    json_write_object_begin(&json);
+    write_count(&json, "requests", result->requests);
+    json_write_name(&json, "interrupted");
+    json_write_bool(&json, result->interrupted);
+    write_count(&json, "pages_asked", result->pages_asked);
+    write_count(&json, "pages_hit", result->pages_hit);
+    write_number(&json, "hit_ratio", round(replay_hit_ratio(result) * 1e4) / 1e4);
+    write_count(&json, "pages_written", result->pages_written);
+    write_count(&json, "pages_not_stored", result->pages_not_stored);
+    json_write_name(&json, "moves_bytes");
+    json_write_bool(&json, moves_bytes);
+    write_count(&json, "bytes_in", result->bytes_in);
+    write_count(&json, "bytes_out", result->bytes_out);
+    write_number(&json, "gb_per_s_in", gb_per_s(result->bytes_in, result->get_times.total_ns));
+    write_number(&json, "gb_per_s_out", gb_per_s(result->bytes_out, result->set_times.total_ns));
+    write_count(&json, "get_batches", result->get_times.count);
+    write_number(&json, "get_p50_ms", ms(replay_percentile_ns(&result->get_times, 50)));
+    write_number(&json, "get_p99_ms", ms(replay_percentile_ns(&result->get_times, 99)));
+    write_count(&json, "set_batches", result->set_times.count);
+    write_number(&json, "set_p50_ms", ms(replay_percentile_ns(&result->set_times, 50)));
+    write_number(&json, "set_p99_ms", ms(replay_percentile_ns(&result->set_times, 99)));
+    write_count(&json, "wrong_bytes", result->wrong_bytes);
+    write_count(&json, "wrong_pages", result->wrong_pages);
+    json_write_object_end(&json);
+}

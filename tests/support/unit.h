@@ -1,0 +1,12 @@
+/* cmocka with what it needs before it, in one include that sorting cannot break. */
+#ifndef KVSHELF_TESTS_SUPPORT_UNIT_H
+#define KVSHELF_TESTS_SUPPORT_UNIT_H
+
+#include "cmocka.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#endif
