@@ -2,11 +2,12 @@
 #ifndef KVSHELF_TESTS_SUPPORT_UNIT_H
 #define KVSHELF_TESTS_SUPPORT_UNIT_H
 
-#include "cmocka.h"
-
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
 
 #endif
