@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-enum { INDEX_GROUP_ENTRIES = 12, INDEX_BLOCK = 32 };
+enum { INDEX_GROUP_ENTRIES = 12, INDEX_BLOCK = 256 };
 
 struct index_group {
     uint32_t pages[INDEX_GROUP_ENTRIES];

@@ -197,9 +197,28 @@ static uint32_t take_victim(struct catalog *catalog, uint32_t taken)
     return page;
 }
 
-void life_start_eviction(struct catalog *catalog)
+/* Each victim costs its slot's line and its index group's: bring in those of the next ones
+ * together. */
+static void prefetch_victims(const struct catalog *catalog, size_t n)
+{
+    uint32_t pages[INDEX_BLOCK];
+    size_t count = 0;
+    for (uint32_t page = catalog->recency.last;
+         page != PAGE_NONE && count < n && count < INDEX_BLOCK;
+         page = catalog->links[page].before) {
+        __builtin_prefetch(&catalog->slots[page], 1);
+        __builtin_prefetch(&catalog->until_ms[page], 1);
+        pages[count++] = page;
+    }
+    for (size_t i = 0; i < count; i++)
+        index_prefetch(&catalog->index,
+                       index_hash(&catalog->index, catalog->slots[pages[i]].digest));
+}
+
+void life_start_eviction(struct catalog *catalog, size_t pages)
 {
     catalog->eviction = (struct eviction){.at = catalog->recency.last};
+    prefetch_victims(catalog, pages);
 }
 
 uint32_t life_take_page(struct catalog *catalog, uint32_t taken)

@@ -78,8 +78,9 @@ void life_advance(struct catalog *catalog, uint64_t now_ms);
 /* The end of the lease of a COMMITTED page; at or before now when there is none. */
 uint64_t life_leased_until(const struct catalog *catalog, uint32_t page);
 
-/* Starts looking for victims at the old end; at the start of a request that takes pages. */
-void life_start_eviction(struct catalog *catalog);
+/* Starts looking for victims at the old end, about so many; at the start of a request that may
+ * evict. */
+void life_start_eviction(struct catalog *catalog, size_t pages);
 /* A page for a writer, in no list and out of the index, or PAGE_NONE. `taken`: pages that were
  * taken by this request and are not RESERVED yet. */
 uint32_t life_take_page(struct catalog *catalog, uint32_t taken);

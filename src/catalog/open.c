@@ -2,6 +2,7 @@
  * order is taken from the caller or from the generations. */
 #include "base/status.h"
 #include "catalog/life.h"
+#include "catalog/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,11 @@ struct catalog *catalog_close(struct catalog *catalog)
 {
     if (catalog == NULL)
         return NULL;
+    size_t n = catalog->options.num_pages;
     if (catalog->options.slots == NULL)
-        free(catalog->slots);
-    free(catalog->links);
-    free(catalog->until_ms);
+        memory_free(catalog->slots, n * sizeof *catalog->slots);
+    memory_free(catalog->links, n * sizeof *catalog->links);
+    memory_free(catalog->until_ms, n * sizeof *catalog->until_ms);
     free(catalog->changed);
     free(catalog->pinned);
     free(catalog->batch_map);
@@ -35,9 +37,10 @@ static struct catalog *allocate(const struct catalog_options *options)
         return NULL;
     catalog->options = *options;
     catalog->state = options->state != NULL ? options->state : &catalog->own_state;
-    catalog->slots = options->slots != NULL ? options->slots : calloc(n, sizeof *catalog->slots);
-    catalog->links = malloc((size_t)n * sizeof *catalog->links);
-    catalog->until_ms = calloc(n, sizeof *catalog->until_ms);
+    catalog->slots =
+        options->slots != NULL ? options->slots : memory_new((size_t)n * sizeof *catalog->slots);
+    catalog->links = memory_new((size_t)n * sizeof *catalog->links);
+    catalog->until_ms = memory_new((size_t)n * sizeof *catalog->until_ms);
     catalog->changed = calloc(bit_words(n), sizeof *catalog->changed);
     catalog->pinned = calloc(bit_words(n), sizeof *catalog->pinned);
     if (catalog->slots == NULL || catalog->links == NULL || catalog->until_ms == NULL ||

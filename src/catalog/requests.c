@@ -357,7 +357,7 @@ enum kvs_status catalog_reserve(struct catalog *catalog, uint64_t now_ms, const 
     catalog->state->next_generation += missing > 0 ? n : 0;
     if (may_evict)
         pin_batch(&call, true);
-    life_start_eviction(catalog);
+    life_start_eviction(catalog, may_evict ? missing : 0);
     reserve_each(&call, ret_reserved);
     if (may_evict)
         pin_batch(&call, false);
