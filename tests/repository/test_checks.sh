@@ -86,7 +86,7 @@ void f(char *a, char *b)
     $1;
 }
 EOF
-    "${CC:-cc}" -D_GNU_SOURCE -include "$source/src/base/banned.h" -fsyntax-only "$tree/banned.c"
+    "${CC:-cc}" -D_GNU_SOURCE -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -Werror -include "$source/src/base/banned.h" -fsyntax-only "$tree/banned.c"
 }
 # For this reason and no other.
 refused() { ! compile "$1" 2>&1 | grep -q 'attempt to use \(a \)\?poisoned'; }
