@@ -1,6 +1,7 @@
 /* What a replay tells: a table with units and a picture of the hit ratio over time, or one JSON
  * object. The names of the JSON members are stable. */
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/replay.h"
 
 #include <math.h>
@@ -58,20 +59,21 @@ static void print_picture(FILE *out, const struct trace *trace, const struct rep
 
 static void print_count(FILE *out, const char *name, uint64_t value, const char *unit)
 {
-    fprintf(out, "  %-18s %14llu %s\n", name, (unsigned long long)value, unit);
+    fprintf(out, "  %-18s %12s %s\n", name, COUNT(value), unit);
 }
 
 static void print_speed(FILE *out, const char *name, uint64_t bytes,
                         const struct replay_times *times)
 {
-    fprintf(out, "  %-18s %14.2f GB/s    %.2f GB in %.2f s\n", name,
-            gb_per_s(bytes, times->total_ns), (double)bytes / 1e9, (double)times->total_ns / 1e9);
+    fprintf(out, "  %-18s %12.2f GB/s  (%s in %s)\n", name, gb_per_s(bytes, times->total_ns),
+            BYTES(bytes), DURATION_NS(times->total_ns));
 }
 
 static void print_times(FILE *out, const char *name, struct replay_times *times)
 {
-    fprintf(out, "  %-18s %14.3f ms p50  %.3f ms p99  (%zu batches)\n", name,
-            ms(replay_percentile_ns(times, 50)), ms(replay_percentile_ns(times, 99)), times->count);
+    fprintf(out, "  %-18s %12.3f ms p50, %.3f ms p99  (%s batches)\n", name,
+            ms(replay_percentile_ns(times, 50)), ms(replay_percentile_ns(times, 99)),
+            COUNT(times->count));
 }
 
 void replay_print(FILE *out, const struct trace *trace, struct replay_result *result,
@@ -81,7 +83,7 @@ void replay_print(FILE *out, const struct trace *trace, struct replay_result *re
                 result->interrupted ? "(interrupted before the end)" : "");
     print_count(out, "pages asked", result->pages_asked, "pages");
     print_count(out, "hit pages", result->pages_hit, "pages (leading runs)");
-    fprintf(out, "  %-18s %14.4f\n", "hit_ratio", replay_hit_ratio(result));
+    fprintf(out, "  %-18s %12.4f hit pages / pages asked\n", "hit_ratio", replay_hit_ratio(result));
     print_count(out, "pages written", result->pages_written, "pages");
     if (result->pages_not_stored > 0)
         print_count(out, "pages not stored", result->pages_not_stored, "pages");
