@@ -12,7 +12,7 @@
 PREFIX ?= /usr/local
 
 # The system's own tools first: version managers put shims of the same names in front of them.
-export PATH := /usr/bin:/bin:$(PATH)
+export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
 .PHONY: build demo test bench format install clean
 .DEFAULT_GOAL := build
@@ -34,6 +34,8 @@ format:
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install build/release --prefix "$(PREFIX)"
+	@# So that programs find the library at once; elsewhere (DESTDIR, not root) that is the installer's.
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
 
 clean:
 	rm -rf build
