@@ -1,0 +1,168 @@
+/* Numbers of the JSON reader: integers exact, doubles rounded correctly, whatever the locale. */
+#include "base/json_internal.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct number {
+    const char *start;
+    size_t length;
+    uint64_t mantissa;    /* all digits as one integer, unless `long_mantissa` */
+    int64_t exponent;     /* of ten, to be applied to the mantissa; capped */
+    size_t digits;        /* of the integer part */
+    bool negative, whole; /* whole: no fraction and no exponent */
+    bool long_mantissa;   /* more than 64 bits */
+};
+
+static void add_digit(struct number *number, char c)
+{
+    uint64_t tens;
+    if (__builtin_mul_overflow(number->mantissa, 10u, &tens) ||
+        __builtin_add_overflow(tens, (uint64_t)(c - '0'), &number->mantissa))
+        number->long_mantissa = true;
+}
+
+static bool scan_fraction(struct json_reader *reader, struct number *number)
+{
+    const char *first = ++reader->at;
+    for (; reader->at < reader->end && json_is_digit(*reader->at); reader->at++)
+        add_digit(number, *reader->at);
+    number->exponent = -(int64_t)(reader->at - first);
+    return reader->at > first || json_expected(reader, "a number needs a digit after the point");
+}
+
+static bool scan_exponent(struct json_reader *reader, struct number *number)
+{
+    enum { CAP = 100000000 }; /* beyond this any number of allowed length is 0 or infinite */
+    bool negative = false;
+    reader->at++;
+    if (reader->at < reader->end && (*reader->at == '+' || *reader->at == '-'))
+        negative = *reader->at++ == '-';
+    const char *first = reader->at;
+    int64_t exponent = 0;
+    for (; reader->at < reader->end && json_is_digit(*reader->at); reader->at++)
+        exponent = exponent > CAP ? CAP : exponent * 10 + (*reader->at - '0');
+    number->exponent += negative ? -exponent : exponent;
+    return reader->at > first || json_expected(reader, "a number needs a digit in its exponent");
+}
+
+/* At a digit or a minus. */
+static bool scan_number(struct json_reader *reader, struct number *ret_number)
+{
+    struct number number = {.start = reader->at, .whole = true};
+    if (*reader->at == '-') {
+        number.negative = true;
+        reader->at++;
+    }
+    const char *first = reader->at;
+    for (; reader->at < reader->end && json_is_digit(*reader->at); reader->at++)
+        add_digit(&number, *reader->at);
+    number.digits = (size_t)(reader->at - first);
+    if (number.digits == 0)
+        return json_expected(reader, "a minus needs a digit after it");
+    if (*first == '0' && number.digits > 1)
+        return json_fault_at(reader, first, "a number must not begin with a zero");
+    if (reader->at < reader->end && *reader->at == '.') {
+        number.whole = false;
+        if (!scan_fraction(reader, &number))
+            return false;
+    }
+    if (reader->at < reader->end && (*reader->at | 0x20) == 'e') {
+        number.whole = false;
+        if (!scan_exponent(reader, &number))
+            return false;
+    }
+    number.length = (size_t)(reader->at - number.start);
+    if (number.length > JSON_NUMBER_MAX)
+        return json_fault_at(reader, number.start, "a number is too long");
+    *ret_number = number;
+    return true;
+}
+
+/* The C library rounds correctly, but reads the point by the locale: ask for the C locale (which
+ * takes no memory and cannot fail). */
+static double convert(const struct number *number)
+{
+    char text[JSON_NUMBER_MAX + 1];
+    memcpy(text, number->start, number->length);
+    text[number->length] = '\0';
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    double value = strtod_l(text, NULL, c_locale);
+    freelocale(c_locale);
+    return value;
+}
+
+static double to_double(const struct number *number)
+{
+    static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    /* Both parts are exact doubles here, so that one operation rounds once, which is correct. */
+    if (!number->long_mantissa && number->mantissa <= UINT64_C(1) << 53 &&
+        number->exponent >= -22 && number->exponent <= 22) {
+        double mantissa = number->negative ? -(double)number->mantissa : (double)number->mantissa;
+        return number->exponent < 0 ? mantissa / POWERS[-number->exponent]
+                                    : mantissa * POWERS[number->exponent];
+    }
+    return convert(number);
+}
+
+static bool expect_number(struct json_reader *reader, const char *fault, struct number *ret_number)
+{
+    if (json_peek(reader) != JSON_NUMBER)
+        return reader->fault == NULL && json_expected(reader, fault);
+    return scan_number(reader, ret_number);
+}
+
+bool json_double(struct json_reader *reader, double *ret_value)
+{
+    struct number number;
+    if (!expect_number(reader, "expected a number", &number))
+        return false;
+    double value = to_double(&number);
+    if (isinf(value))
+        return json_fault_at(reader, number.start, "a number is out of range");
+    *ret_value = value;
+    return true;
+}
+
+bool json_skip_number(struct json_reader *reader)
+{
+    enum { SURELY_FINITE = 308 }; /* below 1e308 */
+    struct number number;
+    if (!scan_number(reader, &number))
+        return false;
+    if (number.length < SURELY_FINITE && number.exponent <= 0)
+        return true;
+    return !isinf(to_double(&number)) ||
+           json_fault_at(reader, number.start, "a number is out of range");
+}
+
+bool json_uint64(struct json_reader *reader, uint64_t *ret_value)
+{
+    struct number number;
+    if (!expect_number(reader, "expected a whole number", &number))
+        return false;
+    if (!number.whole)
+        return json_fault_at(reader, number.start, "expected a whole number");
+    if (number.long_mantissa || (number.negative && number.mantissa != 0))
+        return json_fault_at(reader, number.start, "a whole number is out of range");
+    *ret_value = number.mantissa;
+    return true;
+}
+
+bool json_int64(struct json_reader *reader, int64_t *ret_value)
+{
+    struct number number;
+    if (!expect_number(reader, "expected a whole number", &number))
+        return false;
+    if (!number.whole)
+        return json_fault_at(reader, number.start, "expected a whole number");
+    uint64_t limit = (uint64_t)INT64_MAX + number.negative;
+    if (number.long_mantissa || number.mantissa > limit)
+        return json_fault_at(reader, number.start, "a whole number is out of range");
+    /* Negated as unsigned: the most negative number has no positive counterpart. */
+    *ret_value = (int64_t)(number.negative ? -number.mantissa : number.mantissa);
+    return true;
+}
