@@ -1,6 +1,8 @@
 /* Lines of the library on their way to the callback. */
 #include "base/log.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,6 +17,8 @@ void log_line(const struct logger *logger, enum kvs_log_level level, const char 
     va_start(args, format);
     int length = vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    if (length >= 0)
-        logger->fn(logger->arg, level, line);
+    if (length < 0)
+        return;
+    text_one_line(line); /* names from outside are in it: they must not make lines of their own */
+    logger->fn(logger->arg, level, line);
 }
