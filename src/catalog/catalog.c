@@ -47,6 +47,12 @@ const struct slot *catalog_slot(const struct catalog *catalog, uint32_t page)
     return &catalog->slots[page];
 }
 
+bool catalog_holds_key(const struct catalog *catalog, uint32_t page)
+{
+    const struct slot *slot = &catalog->slots[page];
+    return slot_state(slot) == SLOT_COMMITTED && slot->generation >= catalog->state->floor;
+}
+
 uint32_t catalog_recency(const struct catalog *catalog, uint32_t ret_pages[])
 {
     uint32_t n = 0;

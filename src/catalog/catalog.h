@@ -163,6 +163,8 @@ bool catalog_is_quiet(struct catalog *catalog, uint64_t now_ms);
 
 /* The slot of a page, alive or not. */
 const struct slot *catalog_slot(const struct catalog *catalog, uint32_t page);
+/* The page is COMMITTED: its slot's key is present (clear leaves dead slots behind). */
+bool catalog_holds_key(const struct catalog *catalog, uint32_t page);
 
 /* The COMMITTED pages from the least to the most recently used; the caller's array must hold
  * counts.committed of them. Returns how many. */
