@@ -24,6 +24,8 @@ struct catalog *catalog_close(struct catalog *catalog)
     return NULL;
 }
 
+static const uint64_t DURATION_MAX_MS = UINT64_C(1000000000000000);
+
 static size_t bit_words(uint32_t num_pages)
 {
     return num_pages / 64 + 1;
@@ -61,10 +63,10 @@ static void raise_to(uint64_t *value, uint64_t least)
         *value = least;
 }
 
+/* After a power cut what looks FREE may have been leased in truth, so leases count there too. */
 static void set_restart_rules(struct catalog *catalog)
 {
     const struct catalog_options *options = &catalog->options;
-    uint64_t settled_ms = catalog->now_ms + options->reserve_ttl_ms + options->quarantine_ms;
     if (options->origin == CATALOG_POWER_LOST)
         catalog->state->verify_below = catalog->state->next_generation;
     if (options->origin == CATALOG_NEW || !options->foreign_writers)
@@ -72,10 +74,21 @@ static void set_restart_rules(struct catalog *catalog)
     catalog->relet_below = catalog->state->next_generation;
     catalog->relet_until_ms = catalog->now_ms + options->lease_ms;
     catalog->last_lease_ms = catalog->relet_until_ms;
-    if (options->origin != CATALOG_CLEAN)
-        catalog->free_from_ms = settled_ms;
+    if (options->origin == CATALOG_CLEAN)
+        return;
+    catalog->free_from_ms = catalog->now_ms + options->reserve_ttl_ms + options->quarantine_ms;
+    raise_to(&catalog->free_from_ms, catalog->relet_until_ms);
     if (options->origin == CATALOG_POWER_LOST)
-        catalog->evict_from_ms = settled_ms;
+        catalog->evict_from_ms = catalog->free_from_ms;
+}
+
+/* A page that was given up before the start: whether a writer or a reader has still to do with it
+ * is no longer known, so it rests for both. */
+static void rest_again(struct catalog *catalog, uint32_t page)
+{
+    uint64_t until_ms = catalog->now_ms + catalog->options.quarantine_ms;
+    raise_to(&until_ms, catalog->relet_until_ms);
+    life_rest(catalog, page, until_ms);
 }
 
 /* ---- placing ---- */
@@ -84,7 +97,7 @@ static void set_restart_rules(struct catalog *catalog)
 static void place_unknown(struct catalog *catalog, uint32_t page)
 {
     memset(&catalog->slots[page], 0, sizeof catalog->slots[page]);
-    life_rest(catalog, page, catalog->now_ms + catalog->options.quarantine_ms);
+    rest_again(catalog, page);
 }
 
 static struct key key_of(const struct slot *slot)
@@ -106,16 +119,15 @@ static bool index_newest(struct catalog *catalog, uint64_t hash, uint32_t page)
 {
     const struct slot *slot = &catalog->slots[page];
     struct key key = key_of(slot);
-    uint64_t rest_ms = catalog->now_ms + catalog->options.quarantine_ms;
     uint32_t rival = index_find(&catalog->index, hash, &key, catalog->state->floor);
     if (rival != PAGE_NONE) {
         if (catalog->slots[rival].generation > slot->generation) {
-            life_rest(catalog, page, rest_ms);
+            rest_again(catalog, page);
             return false;
         }
         take_from_list(catalog, rival);
         index_remove(&catalog->index, hash, key.suffix, rival);
-        life_rest(catalog, rival, rest_ms);
+        rest_again(catalog, rival);
     }
     index_insert(&catalog->index, hash, key.suffix, page);
     return true;
@@ -139,7 +151,6 @@ static void place_committed(struct catalog *catalog, uint64_t hash, uint32_t pag
 static void place(struct catalog *catalog, uint64_t hash, uint32_t page)
 {
     const struct slot *slot = &catalog->slots[page];
-    uint64_t rest_ms = catalog->now_ms + catalog->options.quarantine_ms;
     enum slot_state state = slot_state(slot);
     if (!slot_intact(slot, page) || state > SLOT_RETIRED) {
         place_unknown(catalog, page);
@@ -148,14 +159,14 @@ static void place(struct catalog *catalog, uint64_t hash, uint32_t page)
     if (state == SLOT_FREE) {
         list_push_last(&catalog->free, catalog->links, page);
     } else if (state == SLOT_RETIRED || (state == SLOT_RESERVED && !slot_alive(catalog, slot))) {
-        life_rest(catalog, page, rest_ms);
+        rest_again(catalog, page);
     } else if (state == SLOT_RESERVED) {
         place_reserved(catalog, hash, page);
     } else if (!slot_alive(catalog, slot)) {
         index_insert(&catalog->index, hash, slot_suffix(slot), page);
         list_push_last(&catalog->cleared, catalog->links, page);
     } else if (catalog->options.origin == CATALOG_POWER_LOST && !slot_has_checksum(slot)) {
-        life_rest(catalog, page, rest_ms);
+        rest_again(catalog, page);
     } else {
         place_committed(catalog, hash, page);
     }
@@ -282,6 +293,16 @@ static enum kvs_status order_recency(struct catalog *catalog)
     return order_by_generation(catalog);
 }
 
+/* Sums of times must not wrap: no duration is longer than 30,000 years. */
+static void limit_durations(struct catalog_options *options)
+{
+    uint64_t *const durations[] = {&options->reserve_ttl_ms, &options->quarantine_ms,
+                                   &options->lease_ms};
+    for (size_t i = 0; i < sizeof durations / sizeof durations[0]; i++)
+        if (*durations[i] > DURATION_MAX_MS)
+            *durations[i] = DURATION_MAX_MS;
+}
+
 enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now_ms,
                              struct catalog **ret_catalog, struct kvs_error *error)
 {
@@ -292,6 +313,7 @@ enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now
     if (catalog == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY);
     catalog->now_ms = now_ms;
+    limit_durations(&catalog->options);
     raise_to(&catalog->state->next_generation, options->wall_us);
     if (options->slots != NULL && options->origin != CATALOG_NEW) {
         find_bounds(catalog);

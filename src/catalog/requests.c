@@ -157,17 +157,6 @@ static bool has_page(const struct reserving *call, uint32_t page)
             is_visible(call->catalog, &call->catalog->slots[page], call->verifying));
 }
 
-static struct catalog_reserved answer_for(const struct reserving *call, size_t i, uint32_t page)
-{
-    const struct slot *slot = &call->catalog->slots[page];
-    bool mine = false;
-    if (slot_state(slot) == SLOT_RESERVED)
-        mine = slot->generation >= call->first_generation
-                   ? slot->generation == generation_for(call, i)
-                   : call->owner != 0 && slot->value == call->owner;
-    return (struct catalog_reserved){!mine, page, slot->generation};
-}
-
 /* Finds what is there and refreshes it. ret_reserved[i].page is the key's page or -1. Returns how
  * many keys have none. */
 static size_t find_present(const struct reserving *call, struct catalog_reserved ret_reserved[])
@@ -215,7 +204,8 @@ static void pin_batch(const struct reserving *call, bool pin)
     }
 }
 
-/* ---- which position of the batch holds a key: only asked for the other halves of pairs ---- */
+/* ---- which position of the batch holds a key: asked for other halves and for repeated calls ----
+ */
 
 static size_t map_slots_for(size_t n)
 {
@@ -276,7 +266,26 @@ static size_t other_half_position(struct reserving *call, size_t i)
     return place == 0 ? call->n : place - 1;
 }
 
+/* Is this the first occurrence of its key in the batch? */
+static bool is_first(struct reserving *call, size_t i)
+{
+    if (!call->map_filled)
+        map_fill(call);
+    return *map_place(call, &call->keys[i]) == i + 1;
+}
+
 /* ---- handing out ---- */
+
+static struct catalog_reserved answer_for(struct reserving *call, size_t i, uint32_t page)
+{
+    const struct slot *slot = &call->catalog->slots[page];
+    bool mine = false;
+    if (slot_state(slot) == SLOT_RESERVED)
+        mine = slot->generation >= call->first_generation
+                   ? slot->generation == generation_for(call, i)
+                   : call->owner != 0 && slot->value == call->owner && is_first(call, i);
+    return (struct catalog_reserved){!mine, page, slot->generation};
+}
 
 static void hand_out(const struct reserving *call, size_t i, uint32_t page)
 {
