@@ -89,8 +89,7 @@ const char *error_type(const struct error_info *info)
     return TYPES[group < 0 || group > 10 ? 0 : group];
 }
 
-/* ---- Templates: literal runs with placeholders between them
- * ------------------------------------*/
+/* ---- Templates: literal runs with placeholders between them -----------------------------------*/
 
 /* Moves *at past the next piece of a template and gives it; false at the end. */
 struct piece {
@@ -135,8 +134,7 @@ void error_pattern(const struct error_info *info, struct buffer *out)
     }
 }
 
-/* ---- Filling
- * -----------------------------------------------------------------------------------*/
+/* ---- Filling ----------------------------------------------------------------------------------*/
 
 /* Appends as much as fits, ending at a whole UTF-8 character; false when the text was cut. */
 static bool append_cut(char message[KVS_ERROR_MESSAGE_MAX], size_t *length, const char *text,
@@ -184,8 +182,7 @@ struct number_text number_text_of(long long value)
     return number;
 }
 
-/* ---- Finding
- * -----------------------------------------------------------------------------------*/
+/* ---- Finding ----------------------------------------------------------------------------------*/
 
 /* Does one line hold a message made from the template? The pattern is literals with `.+` between,
  * so the leftmost place of each literal is the best one. Gives the length of the literals. */

@@ -4,8 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* ---- Nearest names
- * -----------------------------------------------------------------------------*/
+/* ---- Nearest names ----------------------------------------------------------------------------*/
 
 static size_t least(size_t a, size_t b)
 {
@@ -51,8 +50,7 @@ const char *text_nearest(const char *name, const char *const candidates[], size_
     return found;
 }
 
-/* ---- Names as file names
- * -----------------------------------------------------------------------*/
+/* ---- Names as file names ----------------------------------------------------------------------*/
 
 /* By hand and not by isalnum(): the file system must not depend on the locale. */
 static bool stands_for_itself(char c)
@@ -96,8 +94,7 @@ bool text_percent_decode(struct buffer *out, const char *text, size_t length)
     return !out->failed;
 }
 
-/* ---- Numbers in
- * --------------------------------------------------------------------------------*/
+/* ---- Numbers in -------------------------------------------------------------------------------*/
 
 static const char NOT_WHOLE[] = "it is not a whole number";
 static const char TOO_LARGE[] = "it is too large";
@@ -179,8 +176,7 @@ const char *text_parse_seconds(const char *text, uint64_t *ret_ms)
     return NULL;
 }
 
-/* ---- Numbers out
- * -------------------------------------------------------------------------------*/
+/* ---- Numbers out ------------------------------------------------------------------------------*/
 
 /* Three digits that count: "1.25", "12.5", "125". */
 static int decimals(double value)

@@ -75,11 +75,13 @@ enum kvs_status output_buffer(FILE *out, struct buffer *buffer, struct kvs_error
     return output_flush(out, error);
 }
 
-/* One paragraph: no line ends in it. */
-static void print_paragraph(FILE *out, unsigned indent, const char *text, size_t length)
+/* One paragraph: no line ends in it. `mark` stands in front of the first line. */
+static void print_paragraph(FILE *out, unsigned indent, const char *mark, const char *text,
+                            size_t length)
 {
     const char *end = text + length;
-    while (text < end) {
+    int mark_length = (int)strlen(mark);
+    for (bool first = true; text < end; first = false) {
         size_t room = COLUMNS - indent, take = (size_t)(end - text);
         if (take > room) {
             const char *blank = memrchr(text, ' ', room + 1);
@@ -87,7 +89,8 @@ static void print_paragraph(FILE *out, unsigned indent, const char *text, size_t
                 blank = memchr(text + room, ' ', take - room);
             take = blank == NULL ? take : (size_t)(blank - text);
         }
-        fprintf(out, "%*s%.*s\n", (int)indent, "", (int)take, text);
+        fprintf(out, "%*s%s%.*s\n", (int)indent - (first ? mark_length : 0), "", first ? mark : "",
+                (int)take, text);
         text += take;
         while (text < end && *text == ' ')
             text++;
@@ -100,14 +103,18 @@ void output_wrapped(FILE *out, unsigned indent, const char *text)
         size_t length = strcspn(text, "\n");
         if (length == 0)
             fputc('\n', out);
-        print_paragraph(out, indent, text, length);
+        print_paragraph(out, indent, "", text, length);
         text += length;
         text += *text == '\n';
     }
 }
 
-/* ---- Progress
- * ----------------------------------------------------------------------------------*/
+void output_item(FILE *out, unsigned indent, const char *text)
+{
+    print_paragraph(out, indent + 2, "- ", text, strlen(text));
+}
+
+/* ---- Progress ---------------------------------------------------------------------------------*/
 
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total,
                     bool quiet)

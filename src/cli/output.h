@@ -23,6 +23,9 @@ enum kvs_status output_flush(FILE *out, struct kvs_error *error);
 /* Prints `text` wrapped at 78 columns, every line indented; line ends in the text are kept. */
 void output_wrapped(FILE *out, unsigned indent, const char *text);
 
+/* The same as an item of a list: a dash before the first line. */
+void output_item(FILE *out, unsigned indent, const char *text);
+
 /* A progress bar: redrawn in place on a terminal, a line every few seconds elsewhere, nothing with
  * --json or for work that ends at once. Calls are cheap; call after each step. Not thread-safe. */
 struct progress {

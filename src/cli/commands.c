@@ -1,0 +1,18 @@
+/* The table of subcommands. */
+#include "cli/commands.h"
+
+#include <string.h>
+
+const struct cli_command *const cli_commands[] = {
+    &cli_replay,
+    &cli_explain,
+    NULL,
+};
+
+const struct cli_command *cli_command_find(const char *name)
+{
+    for (size_t i = 0; cli_commands[i] != NULL; i++)
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    return NULL;
+}

@@ -1,0 +1,16 @@
+/* All subcommands, in the order they are listed. */
+#ifndef KVSHELF_CLI_COMMANDS_H
+#define KVSHELF_CLI_COMMANDS_H
+
+#include "cli/cli.h"
+
+extern const struct cli_command cli_replay;
+extern const struct cli_command cli_explain;
+
+/* NULL-terminated. */
+extern const struct cli_command *const cli_commands[];
+
+/* NULL when there is none of that name. */
+const struct cli_command *cli_command_find(const char *name);
+
+#endif

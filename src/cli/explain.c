@@ -1,0 +1,252 @@
+/* `kvshelf explain`: the error catalogue for people, programs and docs/errors.md. */
+#include "base/json.h"
+#include "base/status.h"
+#include "cli/cli.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DOCUMENT "https://github.com/kvshelf/kvshelf/blob/main/docs/errors.md"
+
+enum { WORDS_MAX = 4096, INDENT = 2 };
+
+static const char *severity_name(enum error_severity severity)
+{
+    static const char *const NAMES[] = {"warning", "error", "fatal"};
+    return NAMES[severity];
+}
+
+/* ---- For people -------------------------------------------------------------------------------*/
+
+static void print_list(FILE *out)
+{
+    size_t n;
+    const struct error_info *errors = error_catalogue(&n);
+    char code[ERROR_CODE_MAX];
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || strcmp(error_type(&errors[i]), error_type(&errors[i - 1])) != 0)
+            fprintf(out, "%s%s\n", i == 0 ? "" : "\n", error_type(&errors[i]));
+        fprintf(out, "  %s  %s\n", error_code(&errors[i], code), errors[i].message);
+    }
+    fputs("\nkvshelf explain CODE shows one; kvshelf explain 'a line of a log' finds it.\n", out);
+}
+
+static void print_section(FILE *out, const char *title, const char *text)
+{
+    fprintf(out, "\n%s\n", title);
+    output_wrapped(out, INDENT, text);
+}
+
+static void print_items(FILE *out, const char *title, const char *const items[])
+{
+    fprintf(out, "\n%s\n", title);
+    for (; *items != NULL; items++)
+        output_item(out, INDENT, *items);
+}
+
+static void print_one(FILE *out, const struct error_info *info)
+{
+    char code[ERROR_CODE_MAX];
+    fprintf(out, "%s  %s\n", error_code(info, code), info->symbol);
+    output_wrapped(out, INDENT, info->message);
+    print_section(out, "What it means", info->meaning);
+    print_section(out, "When it happens", info->when);
+    print_section(out, "Common situations", info->situations);
+    print_items(out, "What to do", info->remedies);
+    print_section(out, "For example", info->example_fix);
+    print_items(out, "So that it does not happen again", info->prevention);
+    fprintf(out, "\n%s, %s; trying again %s; HTTP %d, %s in Python\n", error_type(info),
+            severity_name(info->severity), info->retry_helps ? "may help" : "does not help",
+            info->http_status, info->error_class);
+}
+
+/* ---- For programs -----------------------------------------------------------------------------*/
+
+static void write_member(struct json_writer *json, const char *name, const char *text)
+{
+    json_write_name(json, name);
+    json_write_text(json, text);
+}
+
+static void write_list(struct json_writer *json, const char *name, const char *const items[])
+{
+    json_write_name(json, name);
+    json_write_array_begin(json);
+    for (; *items != NULL; items++)
+        json_write_text(json, *items);
+    json_write_array_end(json);
+}
+
+static void write_document(struct json_writer *json, const struct error_info *info)
+{
+    char url[sizeof(DOCUMENT) + ERROR_CODE_MAX];
+    snprintf(url, sizeof(url), DOCUMENT "#kvs-%d", info->number);
+    write_member(json, "documentation", url);
+}
+
+static void write_record(struct json_writer *json, const struct error_info *info)
+{
+    char code[ERROR_CODE_MAX], id[ERROR_ID_MAX];
+    struct buffer pattern = {0};
+    error_pattern(info, &pattern);
+    json->out->failed |= pattern.failed;
+    json_write_object_begin(json);
+    write_member(json, "id", error_id(info, id));
+    write_member(json, "errorCode", error_code(info, code));
+    write_member(json, "errorMessage", info->message);
+    write_member(json, "messagePattern", buffer_text(&pattern));
+    write_member(json, "errorType", error_type(info));
+    write_member(json, "errorClass", info->error_class);
+    json_write_name(json, "httpStatus");
+    json_write_int64(json, info->http_status);
+    write_member(json, "severity", severity_name(info->severity));
+    write_document(json, info);
+    write_member(json, "triggerScenarios", info->when);
+    write_member(json, "commonSituations", info->situations);
+    write_list(json, "solutions", info->remedies);
+    write_member(json, "exampleFix", info->example_fix);
+    write_list(json, "preventionTips", info->prevention);
+    write_list(json, "tags", info->tags);
+    json_write_object_end(json);
+    buffer_done(&pattern);
+}
+
+static int print_records(const struct cli *cli, const struct error_info *errors, size_t n)
+{
+    struct buffer text = {0};
+    struct json_writer json = {.out = &text};
+    struct kvs_error error;
+    json_write_array_begin(&json);
+    for (size_t i = 0; i < n; i++)
+        write_record(&json, &errors[i]);
+    json_write_array_end(&json);
+    enum kvs_status status = output_buffer(stdout, &text, &error);
+    buffer_done(&text);
+    return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
+}
+
+/* ---- For docs/errors.md -----------------------------------------------------------------------*/
+
+static void print_markdown_items(FILE *out, const char *title, const char *const items[])
+{
+    fprintf(out, "**%s**\n\n", title);
+    for (; *items != NULL; items++)
+        fprintf(out, "- %s\n", *items);
+    fputc('\n', out);
+}
+
+static void print_markdown_one(FILE *out, const struct error_info *info)
+{
+    char code[ERROR_CODE_MAX];
+    fprintf(out, "### %s\n\n", error_code(info, code));
+    fprintf(out, "```text\n%s\n```\n\n", info->message);
+    fprintf(out, "%s\n\n", info->meaning);
+    fprintf(out, "**When it happens:** %s\n\n", info->when);
+    fprintf(out, "**Common situations:** %s\n\n", info->situations);
+    print_markdown_items(out, "What to do", info->remedies);
+    fprintf(out, "```text\n%s\n```\n\n", info->example_fix);
+    print_markdown_items(out, "So that it does not happen again", info->prevention);
+    fprintf(out, "`%s`, %s, HTTP %d, `%s` in Python; trying again %s.\n", info->symbol,
+            severity_name(info->severity), info->http_status, info->error_class,
+            info->retry_helps ? "may help" : "does not help");
+}
+
+static void print_markdown(FILE *out)
+{
+    size_t n;
+    const struct error_info *errors = error_catalogue(&n);
+    fputs(
+        "# Errors\n\n"
+        "Every failure that kvshelf puts into words: the library, the server and the command line "
+        "share them.\n"
+        "Words in braces are filled in. `kvshelf explain 'a line of a log'` finds the entry that a "
+        "line is about.\n\n"
+        "This page is made by `kvshelf explain --markdown` from `include/kvshelf/errors.def`.\n",
+        out);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || strcmp(error_type(&errors[i]), error_type(&errors[i - 1])) != 0)
+            fprintf(out, "\n## Group: %s\n", error_type(&errors[i]));
+        fputc('\n', out);
+        print_markdown_one(out, &errors[i]);
+    }
+}
+
+/* ---- The command ------------------------------------------------------------------------------*/
+
+/* The arguments as one text, as if they had been quoted. */
+static const char *joined_arguments(const struct cli *cli, struct buffer *out)
+{
+    for (size_t i = 0; i < cli_argument_count(cli); i++) {
+        if (i > 0)
+            buffer_append_char(out, ' ');
+        buffer_append_text(out, cli_argument(cli, i));
+    }
+    return buffer_text(out);
+}
+
+static int explain_one(const struct cli *cli)
+{
+    struct buffer text = {0};
+    struct kvs_error error;
+    int code = CLI_OK;
+    const char *wanted = joined_arguments(cli, &text);
+    const struct error_info *found = error_match(wanted);
+    if (found == NULL) {
+        error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted);
+        code = cli_fail(cli, &error);
+    } else if (cli_json(cli)) {
+        code = print_records(cli, found, 1);
+    } else {
+        print_one(stdout, found);
+    }
+    buffer_done(&text);
+    return code;
+}
+
+static int run(const struct cli *cli)
+{
+    if (cli_has(cli, "markdown")) {
+        print_markdown(stdout);
+        return CLI_OK;
+    }
+    if (cli_argument_count(cli) > 0)
+        return explain_one(cli);
+    if (cli_json(cli)) {
+        size_t n;
+        const struct error_info *errors = error_catalogue(&n);
+        return print_records(cli, errors, n);
+    }
+    print_list(stdout);
+    return CLI_OK;
+}
+
+static const struct cli_option options[] = {
+    {"markdown", NULL, "Print the whole catalogue as docs/errors.md has it."},
+    {0},
+};
+
+const struct cli_command cli_explain = {
+    .name = "explain",
+    .arguments = "[CODE|TEXT]",
+    .summary = "say what an error means and what to do about it",
+    .about =
+        "Without an argument: lists every error that kvshelf can report. With a code (KVS-201), "
+        "a symbol (KVS_ERR_CONFIG_LOAD), an id (config-load), or a whole message pasted from a "
+        "log: shows that one, with its common causes, remedies and an example.\n"
+        "\n"
+        "With --json: an array of records, each with the members id, errorCode, errorMessage, "
+        "messagePattern (a regular expression), errorType, errorClass (of the Python "
+        "exception), httpStatus, severity, documentation, triggerScenarios, commonSituations, "
+        "solutions, exampleFix, preventionTips and tags.",
+    .examples = "kvshelf explain\n"
+                "kvshelf explain KVS-201\n"
+                "kvshelf explain \"Namespace 'kv' for rank 0 not initialized\"\n"
+                "kvshelf explain --json | jq -r '.[].errorCode'",
+    .exit_codes = "0  shown\n1  no error matches\n2  wrong arguments",
+    .options = options,
+    .arguments_min = 0,
+    .arguments_max = WORDS_MAX,
+    .json = true,
+    .run = run,
+};

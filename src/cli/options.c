@@ -1,0 +1,258 @@
+/* Reading a command line by a command's table, and typed values of options. */
+#include "cli/options.h"
+
+#include "base/buffer.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/output.h"
+
+#include <assert.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What getopt returns for an option: its place in the table from here on. */
+enum { OPTION_HELP = 'h', OPTION_JSON = 256, OPTION_FIRST = 257 };
+
+static size_t option_count(const struct cli_command *command)
+{
+    size_t n = 0;
+    while (command->options != NULL && command->options[n].name != NULL)
+        n++;
+    assert(n <= CLI_OPTIONS_MAX);
+    return n;
+}
+
+static void fill_getopt(const struct cli_command *command,
+                        struct option ret_options[CLI_OPTIONS_MAX + 3])
+{
+    size_t n = option_count(command);
+    for (size_t i = 0; i < n; i++)
+        ret_options[i] = (struct option){
+            .name = command->options[i].name,
+            .has_arg = command->options[i].value != NULL ? required_argument : no_argument,
+            .val = OPTION_FIRST + (int)i,
+        };
+    ret_options[n++] = (struct option){"help", no_argument, NULL, OPTION_HELP};
+    if (command->json)
+        ret_options[n++] = (struct option){"json", no_argument, NULL, OPTION_JSON};
+    ret_options[n] = (struct option){0};
+}
+
+/* `given` is the word on the command line: "--capcity-pages=5" or "-x". */
+static enum kvs_status unknown_option(const struct cli_command *command, const char *given,
+                                      const struct option options[], struct kvs_error *error)
+{
+    const char *names[CLI_OPTIONS_MAX + 3];
+    size_t n = 0;
+    for (; options[n].name != NULL; n++)
+        names[n] = options[n].name;
+    char name[TEXT_NAME_MAX + 1], advice[2 * TEXT_NAME_MAX + 64];
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(given, "="), given);
+    const char *nearest = text_nearest(name + strspn(name, "-"), names, n);
+    if (nearest != NULL)
+        snprintf(advice, sizeof(advice), "did you mean --%s?", nearest);
+    else
+        snprintf(advice, sizeof(advice), "see kvshelf help %s", command->name);
+    return error_set(error, KVS_ERR_USAGE_OPTION, name, command->name, advice);
+}
+
+static enum kvs_status wrong_arguments(const struct cli_command *command, struct kvs_error *error,
+                                       const char *format, const char *detail)
+{
+    char problem[256];
+    snprintf(problem, sizeof(problem), "%s%s", format, detail);
+    return error_set(error, KVS_ERR_USAGE_ARGUMENTS, command->name, problem);
+}
+
+static enum kvs_status check_arguments(const struct cli *cli, struct kvs_error *error)
+{
+    const struct cli_command *command = cli->command;
+    if (cli->argument_count < command->arguments_min)
+        return wrong_arguments(command, error, "it needs ", command->arguments);
+    if (cli->argument_count > command->arguments_max)
+        return wrong_arguments(command, error,
+                               "one too many: ", cli->arguments[command->arguments_max]);
+    return KVS_OK;
+}
+
+/* The words may hold --json or --help after the one that is wrong. */
+static bool is_among(int argc, char *argv[], const char *word)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], word) == 0)
+            return true;
+    return false;
+}
+
+enum kvs_status cli_parse(const struct cli_command *command, int argc, char *argv[],
+                          struct cli *ret_cli, struct kvs_error *error)
+{
+    struct option options[CLI_OPTIONS_MAX + 3];
+    *ret_cli = (struct cli){
+        .command = command,
+        .json = command->json && is_among(argc, argv, "--json"),
+        .help = is_among(argc, argv, "--help") || is_among(argc, argv, "-h"),
+    };
+    if (ret_cli->help)
+        return KVS_OK;
+    fill_getopt(command, options);
+    opterr = 0;
+    optind = 0; /* starts anew, whatever was parsed before */
+    for (;;) {
+        int word = optind > 0 ? optind : 1;
+        int found = getopt_long(argc, argv, ":h", options, NULL);
+        if (found == -1)
+            break;
+        if (found == '?') {
+            /* A short option leaves optind at its word until the last letter of it. */
+            const char *given = argv[optind > word || optopt == 0 ? optind - 1 : word];
+            return unknown_option(command, given, options, error);
+        }
+        if (found == ':')
+            return wrong_arguments(command, error, "a value is missing after ", argv[optind - 1]);
+        if (found == OPTION_JSON)
+            ret_cli->json = true;
+        else if (found >= OPTION_FIRST)
+            ret_cli->values[found - OPTION_FIRST] = optarg == NULL ? "" : optarg;
+    }
+    ret_cli->arguments = argv + optind;
+    ret_cli->argument_count = (size_t)(argc - optind);
+    return check_arguments(ret_cli, error);
+}
+
+/* ---- What was given ---------------------------------------------------------------------------*/
+
+bool cli_json(const struct cli *cli)
+{
+    return cli->json;
+}
+
+size_t cli_argument_count(const struct cli *cli)
+{
+    return cli->argument_count;
+}
+
+const char *cli_argument(const struct cli *cli, size_t i)
+{
+    assert(i < cli->argument_count);
+    return cli->arguments[i];
+}
+
+const char *cli_text(const struct cli *cli, const char *name, const char *otherwise)
+{
+    const struct cli_option *options = cli->command->options;
+    size_t i = 0;
+    while (options[i].name != NULL && strcmp(options[i].name, name) != 0)
+        i++;
+    assert(options[i].name != NULL);
+    return cli->values[i] == NULL ? otherwise : cli->values[i];
+}
+
+bool cli_has(const struct cli *cli, const char *name)
+{
+    return cli_text(cli, name, NULL) != NULL;
+}
+
+static enum kvs_status wrong_value(const char *name, const char *value, const char *problem,
+                                   struct kvs_error *error)
+{
+    char option[TEXT_NAME_MAX + 8];
+    snprintf(option, sizeof(option), "--%s", name);
+    return error_set(error, KVS_ERR_USAGE_VALUE, option, value[0] == '\0' ? "(empty)" : value,
+                     problem);
+}
+
+enum kvs_status cli_count(const struct cli *cli, const char *name, uint64_t min, uint64_t max,
+                          const char *unit, uint64_t *ret_value, struct kvs_error *error)
+{
+    const char *text = cli_text(cli, name, NULL);
+    uint64_t value;
+    char range[160];
+    if (text == NULL)
+        return KVS_OK;
+    const char *problem = text_parse_uint64(text, &value);
+    if (problem == NULL && (value < min || value > max)) {
+        snprintf(range, sizeof(range), "it must be from %" PRIu64 " to %" PRIu64 " %s", min, max,
+                 unit);
+        problem = range;
+    }
+    if (problem != NULL)
+        return wrong_value(name, text, problem, error);
+    *ret_value = value;
+    return KVS_OK;
+}
+
+enum kvs_status cli_bytes(const struct cli *cli, const char *name, uint64_t min, uint64_t max,
+                          uint64_t *ret_bytes, struct kvs_error *error)
+{
+    const char *text = cli_text(cli, name, NULL);
+    uint64_t value;
+    char range[160];
+    if (text == NULL)
+        return KVS_OK;
+    const char *problem = text_parse_bytes(text, &value);
+    if (problem == NULL && (value < min || value > max)) {
+        snprintf(range, sizeof(range), "it must be from %s to %s", BYTES(min), BYTES(max));
+        problem = range;
+    }
+    if (problem != NULL)
+        return wrong_value(name, text, problem, error);
+    *ret_bytes = value;
+    return KVS_OK;
+}
+
+enum kvs_status cli_seconds(const struct cli *cli, const char *name, uint64_t min_ms,
+                            uint64_t max_ms, uint64_t *ret_ms, struct kvs_error *error)
+{
+    const char *text = cli_text(cli, name, NULL);
+    uint64_t value;
+    char range[160];
+    if (text == NULL)
+        return KVS_OK;
+    const char *problem = text_parse_seconds(text, &value);
+    if (problem == NULL && (value < min_ms || value > max_ms)) {
+        snprintf(range, sizeof(range), "it must be from %g to %.10g s", (double)min_ms / 1e3,
+                 (double)max_ms / 1e3);
+        problem = range;
+    }
+    if (problem != NULL)
+        return wrong_value(name, text, problem, error);
+    *ret_ms = value;
+    return KVS_OK;
+}
+
+enum kvs_status cli_choice(const struct cli *cli, const char *name, const char *const choices[],
+                           size_t *ret_index, struct kvs_error *error)
+{
+    const char *text = cli_text(cli, name, NULL);
+    if (text == NULL)
+        return KVS_OK;
+    for (size_t i = 0; choices[i] != NULL; i++) {
+        if (strcmp(choices[i], text) == 0) {
+            *ret_index = i;
+            return KVS_OK;
+        }
+    }
+    char problem[256];
+    size_t length = (size_t)snprintf(problem, sizeof(problem), "it must be one of");
+    for (size_t i = 0; choices[i] != NULL && length < sizeof(problem); i++)
+        length += (size_t)snprintf(problem + length, sizeof(problem) - length, "%s %s",
+                                   i == 0 ? "" : ",", choices[i]);
+    return wrong_value(name, text, problem, error);
+}
+
+int cli_fail(const struct cli *cli, const struct kvs_error *error)
+{
+    output_error(cli->json ? stdout : stderr, cli->json, error);
+    switch (error->status) {
+    case KVS_ERR_USAGE_COMMAND:
+    case KVS_ERR_USAGE_OPTION:
+    case KVS_ERR_USAGE_VALUE:
+    case KVS_ERR_USAGE_ARGUMENTS:
+        return CLI_USAGE;
+    default:
+        return CLI_FAILED;
+    }
+}
