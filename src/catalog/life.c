@@ -165,36 +165,76 @@ static void retire_detached(struct catalog *catalog, uint32_t page)
         make_free(catalog, page);
 }
 
-/* Half a page is no page: the other half goes along, unless somebody is writing it. */
-static void evict_other_half(struct catalog *catalog, const struct slot *victim)
+/* The other half of a K/V pair if it is COMMITTED and may go, or PAGE_NONE. */
+static uint32_t find_other_half(const struct catalog *catalog, uint32_t victim)
 {
+    const struct slot *slot = &catalog->slots[victim];
     struct key key, other;
-    key.suffix = slot_suffix(victim);
-    __builtin_memcpy(key.digest, victim->digest, sizeof key.digest);
+    key.suffix = slot_suffix(slot);
+    __builtin_memcpy(key.digest, slot->digest, sizeof key.digest);
     if (!key_other_half(&key, &other))
-        return;
+        return PAGE_NONE;
     uint32_t page = index_find(&catalog->index, index_hash(&catalog->index, other.digest), &other,
                                catalog->state->floor);
     if (page == PAGE_NONE || slot_state(&catalog->slots[page]) != SLOT_COMMITTED ||
         bit_get(catalog->pinned, page))
+        return PAGE_NONE;
+    return page;
+}
+
+/* Half a page is no page: the other half goes along, unless somebody is writing it. */
+static void evict_other_half(struct catalog *catalog, uint32_t victim)
+{
+    uint32_t page = find_other_half(catalog, victim);
+    if (page == PAGE_NONE)
         return;
     detach(catalog, page);
     catalog->totals.evicted++;
     retire_detached(catalog, page);
 }
 
-static uint32_t take_victim(struct catalog *catalog, uint32_t taken)
+/* How many pages may become RESERVED by evicting. */
+static uint32_t eviction_room(const struct catalog *catalog)
 {
-    uint32_t limit = catalog->options.num_pages / 2;
-    if (catalog->reserved.count + taken >= (limit > 0 ? limit : 1))
-        return PAGE_NONE;
+    uint32_t half = catalog->options.num_pages / 2;
+    uint32_t limit = half > 0 ? half : 1;
+    return catalog->reserved.count < limit ? limit - catalog->reserved.count : 0;
+}
+
+static uint32_t take_victim(struct catalog *catalog)
+{
     uint32_t page = find_victim(catalog);
     if (page == PAGE_NONE)
         return PAGE_NONE;
     detach(catalog, page);
     catalog->totals.evicted++;
-    evict_other_half(catalog, &catalog->slots[page]);
+    evict_other_half(catalog, page);
     return page;
+}
+
+/* Would evicting give two pages? The victim's other half is one, unless it must rest. */
+static bool can_evict_two(struct catalog *catalog)
+{
+    struct eviction before = catalog->eviction;
+    uint32_t room = eviction_room(catalog), victim = PAGE_NONE, next = PAGE_NONE;
+    if (room > 0)
+        victim = find_victim(catalog);
+    if (victim != PAGE_NONE) {
+        uint32_t half = find_other_half(catalog, victim);
+        catalog->eviction.at = catalog->links[victim].before;
+        if (half != PAGE_NONE && !is_leased(catalog, half) &&
+            catalog->now_ms >= catalog->free_from_ms) {
+            next = half;
+        } else if (room > 1) {
+            next = find_victim(catalog);
+            if (next != PAGE_NONE && next == half) {
+                catalog->eviction.at = catalog->links[half].before;
+                next = find_victim(catalog);
+            }
+        }
+    }
+    catalog->eviction = before;
+    return next != PAGE_NONE;
 }
 
 /* Each victim costs its slot's line and its index group's: bring in those of the next ones
@@ -221,21 +261,59 @@ void life_start_eviction(struct catalog *catalog, size_t pages)
     prefetch_victims(catalog, pages);
 }
 
-uint32_t life_take_page(struct catalog *catalog, uint32_t taken)
+/* A page that nobody holds: FREE, or killed by clear(). */
+static uint32_t take_unheld(struct catalog *catalog)
 {
-    uint32_t page = PAGE_NONE;
-    if (catalog->now_ms >= catalog->free_from_ms) {
+    if (catalog->now_ms < catalog->free_from_ms)
+        return PAGE_NONE;
+    uint32_t page = take_free(catalog);
+    if (page == PAGE_NONE)
+        page = take_cleared(catalog);
+    if (page == PAGE_NONE && catalog->cleared_reserved.count > 0) {
+        sweep_cleared_reserved(catalog);
         page = take_free(catalog);
-        if (page == PAGE_NONE)
-            page = take_cleared(catalog);
-        if (page == PAGE_NONE && catalog->cleared_reserved.count > 0) {
-            sweep_cleared_reserved(catalog);
-            page = take_free(catalog);
-        }
     }
-    if (page == PAGE_NONE && catalog->now_ms >= catalog->evict_from_ms)
-        page = take_victim(catalog, taken);
     return page;
+}
+
+uint32_t life_take_page(struct catalog *catalog)
+{
+    uint32_t page = take_unheld(catalog);
+    if (page == PAGE_NONE && catalog->now_ms >= catalog->evict_from_ms &&
+        eviction_room(catalog) > 0)
+        page = take_victim(catalog);
+    return page;
+}
+
+/* Gives back a page that was taken and not used. */
+static void untake(struct catalog *catalog, uint32_t page)
+{
+    change_state(catalog, page, SLOT_FREE);
+    list_push_first(&catalog->free, catalog->links, page);
+}
+
+/* The second page after a first one that nobody held. */
+static uint32_t take_second(struct catalog *catalog)
+{
+    uint32_t page = take_unheld(catalog);
+    if (page == PAGE_NONE && catalog->now_ms >= catalog->evict_from_ms &&
+        eviction_room(catalog) > 1)
+        page = take_victim(catalog);
+    return page;
+}
+
+bool life_take_pair(struct catalog *catalog, uint32_t ret_pages[2])
+{
+    ret_pages[0] = take_unheld(catalog);
+    if (ret_pages[0] == PAGE_NONE) {
+        if (catalog->now_ms < catalog->evict_from_ms || !can_evict_two(catalog))
+            return false;
+        ret_pages[0] = take_victim(catalog);
+    }
+    ret_pages[1] = take_second(catalog);
+    if (ret_pages[1] == PAGE_NONE)
+        untake(catalog, ret_pages[0]);
+    return ret_pages[1] != PAGE_NONE;
 }
 
 bool life_may_evict(const struct catalog *catalog, size_t pages)
@@ -243,12 +321,6 @@ bool life_may_evict(const struct catalog *catalog, size_t pages)
     uint32_t never_used = catalog->options.num_pages - catalog->frontier;
     return catalog->now_ms < catalog->free_from_ms ||
            pages > (size_t)never_used + catalog->free.count;
-}
-
-void life_untake_page(struct catalog *catalog, uint32_t page)
-{
-    change_state(catalog, page, SLOT_FREE);
-    list_push_first(&catalog->free, catalog->links, page);
 }
 
 /* ---- Transitions ---- */

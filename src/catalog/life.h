@@ -81,13 +81,12 @@ uint64_t life_leased_until(const struct catalog *catalog, uint32_t page);
 /* Starts looking for victims at the old end, about so many; at the start of a request that may
  * evict. */
 void life_start_eviction(struct catalog *catalog, size_t pages);
-/* A page for a writer, in no list and out of the index, or PAGE_NONE. `taken`: pages that were
- * taken by this request and are not RESERVED yet. */
-uint32_t life_take_page(struct catalog *catalog, uint32_t taken);
+/* A page for a writer, in no list and out of the index, or PAGE_NONE. */
+uint32_t life_take_page(struct catalog *catalog);
+/* Two of them, or false and no page lost. */
+bool life_take_pair(struct catalog *catalog, uint32_t ret_pages[2]);
 /* Could taking this many pages evict one? */
 bool life_may_evict(const struct catalog *catalog, size_t pages);
-/* Gives back a page that was taken and not used. */
-void life_untake_page(struct catalog *catalog, uint32_t page);
 
 /* taken -> RESERVED, indexed. */
 void life_reserve(struct catalog *catalog, uint32_t page, const struct key *key,

@@ -305,21 +305,17 @@ static void try_hand_out(struct reserving *call, size_t i)
 {
     struct catalog *catalog = call->catalog;
     size_t other = other_half_position(call, i);
-    bool both = other < call->n && !has_page(call, find_key(catalog, &call->keys[other]));
-    uint32_t page = life_take_page(catalog, 0);
-    if (page == PAGE_NONE)
-        return;
-    if (both) {
-        uint32_t second = life_take_page(catalog, 1);
-        if (second == PAGE_NONE) {
-            life_untake_page(catalog, page);
+    if (other < call->n && !has_page(call, find_key(catalog, &call->keys[other]))) {
+        uint32_t pages[2];
+        if (!life_take_pair(catalog, pages))
             return;
-        }
-        hand_out(call, i, page);
-        hand_out(call, other, second);
-    } else {
-        hand_out(call, i, page);
+        hand_out(call, i, pages[0]);
+        hand_out(call, other, pages[1]);
+        return;
     }
+    uint32_t page = life_take_page(catalog);
+    if (page != PAGE_NONE)
+        hand_out(call, i, page);
 }
 
 static void reserve_each(struct reserving *call, struct catalog_reserved ret_reserved[])
