@@ -27,6 +27,12 @@ foreach(source ${KVSHELF_TESTS})
   add_test(NAME ${floor}/${name} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
 endforeach()
 
+# The model test at length; its report is printed. `ninja -C build/release model-test-long`
+if(TARGET catalog_test_model)
+  add_custom_target(model-test-long USES_TERMINAL
+    COMMAND catalog_test_model --seed 1000000 --operations 20000000)
+endif()
+
 file(GLOB KVSHELF_REPOSITORY_TESTS CONFIGURE_DEPENDS tests/repository/test_*.sh)
 foreach(source ${KVSHELF_REPOSITORY_TESTS})
   get_filename_component(name ${source} NAME_WE)
