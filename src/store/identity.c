@@ -1,0 +1,87 @@
+/* Names of shards, paths, namespaces and fingerprints as texts. */
+#include "store/identity.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+bool identity_replicated(const struct kvs_store_options *options, bool is_kv, bool pool_replicated)
+{
+    return options->is_mla_model && (is_kv || pool_replicated);
+}
+
+uint32_t identity_rank(const struct kvs_store_options *options, bool replicated)
+{
+    return replicated ? 0 : options->tp_rank;
+}
+
+static void append_axis(struct buffer *out, size_t start, const char *axis, uint32_t rank,
+                        uint32_t size)
+{
+    if (size > 1)
+        buffer_append_format(out, "%s%s%uof%u", out->length > start ? "." : "", axis, rank, size);
+}
+
+void identity_shard(const struct kvs_store_options *options, struct buffer *out)
+{
+    size_t start = out->length;
+    append_axis(out, start, "pp", options->pp_rank, options->pp_size);
+    append_axis(out, start, "cp", options->cp_rank, options->cp_size);
+    if (!options->share_across_dp)
+        append_axis(out, start, "dp", options->dp_rank, options->dp_size);
+}
+
+void identity_path(const struct kvs_store_options *options, uint32_t rank, const char *pool,
+                   struct buffer *out)
+{
+    buffer_append_text(out, options->file_path_prefix);
+    buffer_append_char(out, '.');
+    size_t start = out->length;
+    identity_shard(options, out);
+    if (out->length > start)
+        buffer_append_char(out, '.');
+    buffer_append_format(out, "%u.bin", rank);
+    if (pool == NULL)
+        return;
+    buffer_append_char(out, '.');
+    text_percent_encode(out, pool, strlen(pool));
+}
+
+void identity_namespace(const struct kvs_store_options *options, const char *pool,
+                        struct buffer *out)
+{
+    buffer_append_text(out, pool == NULL ? "kv" : pool);
+    size_t at = out->length;
+    buffer_append_char(out, '@');
+    identity_shard(options, out);
+    if (!out->failed && out->length == at + 1)
+        out->length = at;
+}
+
+/* Texts come from outside: what separates members is written as %xx. */
+static void append_member(struct buffer *out, const char *name, const char *value)
+{
+    if (value == NULL || value[0] == '\0')
+        return;
+    buffer_append_format(out, "%s=", name);
+    for (const char *c = value; *c != '\0'; c++) {
+        if (*c == ';' || *c == '%' || (unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+            buffer_append_format(out, "%%%02x", (unsigned char)*c);
+        else
+            buffer_append_char(out, *c);
+    }
+    buffer_append_char(out, ';');
+}
+
+void identity_fingerprint(const struct kvs_store_options *options, bool pairs,
+                          uint64_t bytes_per_page, struct buffer *out)
+{
+    size_t start = out->length;
+    append_member(out, "model", options->model);
+    append_member(out, "revision", options->revision);
+    append_member(out, "dtype", options->dtype);
+    append_member(out, "layout", options->layout);
+    if (out->length > start)
+        buffer_append_format(out, "pairs=%d;bytes_per_page=%llu", pairs,
+                             (unsigned long long)bytes_per_page);
+}
