@@ -315,6 +315,13 @@ void page_file_done(struct page_file *file)
     file->path = NULL;
 }
 
+void page_file_move(struct page_file *to, struct page_file *from)
+{
+    *to = *from;
+    from->fd = -1;
+    from->path = NULL;
+}
+
 bool page_file_forked(const struct page_file *file)
 {
     return getpid() != file->owner;

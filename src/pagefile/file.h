@@ -33,6 +33,8 @@ struct page_file {
 enum kvs_status page_file_open(struct page_file *file, const struct pagefile_options *options,
                                struct kvs_error *error);
 void page_file_done(struct page_file *file);
+/* `to` is unset; `from` is not to be used any more. */
+void page_file_move(struct page_file *to, struct page_file *from);
 bool page_file_forked(const struct page_file *file);
 /* See `sync` and `check` of struct pagefile_ops. check: one caller at a time. */
 enum kvs_status page_file_sync(struct page_file *file, struct kvs_error *error);

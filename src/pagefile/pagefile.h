@@ -98,10 +98,11 @@ struct pagefile {
 };
 
 extern const struct pagefile_ops pagefile_posix;
+extern const struct pagefile_ops pagefile_uring;
 
 /* Opens the file with the engine asked for, or the best one that works here. Errors:
  * KVS_ERR_FILE_OPEN, KVS_ERR_FILE_DIRECTORY, KVS_ERR_NO_SPACE, KVS_ERR_FILE_SIZE,
- * KVS_ERR_NO_MEMORY, KVS_ERR_IO_ENGINE. */
+ * KVS_ERR_NO_MEMORY, KVS_ERR_IO_ENGINE (usrbio only: uring falls back to posix and says so). */
 enum kvs_status pagefile_open(enum kvs_io_engine engine, const struct pagefile_options *options,
                               struct pagefile **ret_file, struct kvs_error *error);
 

@@ -12,6 +12,7 @@
  * Queued: one job per caller, on its stack. In flight: one I/O per worker and caller. */
 #include "base/status.h"
 #include "pagefile/batch.h"
+#include "pagefile/engines.h"
 #include "pagefile/file.h"
 #include "pagefile/pagefile.h"
 #include "pagefile/transfer.h"
@@ -271,20 +272,16 @@ static unsigned count_processors(void)
     return count > 0 ? (unsigned)count : 1;
 }
 
-static enum kvs_status posix_open(const struct pagefile_options *options,
-                                  struct pagefile **ret_file, struct kvs_error *error)
+enum kvs_status posix_take(struct page_file *file, const struct pagefile_options *options,
+                           struct pagefile **ret_file, struct kvs_error *error)
 {
     unsigned workers_max = options->threads < WORKERS_MAX ? options->threads : WORKERS_MAX;
     struct posix_file *posix = calloc(1, sizeof(*posix) + workers_max * sizeof(posix->threads[0]));
     if (!posix) {
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a page file");
     }
-    enum kvs_status status = page_file_open(&posix->file, options, error);
-    if (status != KVS_OK) {
-        free(posix);
-        return status;
-    }
     posix->pagefile.ops = &pagefile_posix;
+    posix->file.fd = -1;
     posix->workers_max = workers_max;
     posix->processors = count_processors();
     posix->shares = 1;
@@ -296,8 +293,15 @@ static enum kvs_status posix_open(const struct pagefile_options *options,
         posix_free(posix);
         return error_set(error, KVS_ERR_IO_ENGINE, "posix", "no thread can be started");
     }
+    page_file_move(&posix->file, file);
     *ret_file = &posix->pagefile;
     return KVS_OK;
+}
+
+static enum kvs_status posix_open(const struct pagefile_options *options,
+                                  struct pagefile **ret_file, struct kvs_error *error)
+{
+    return engine_open(posix_take, options, ret_file, error);
 }
 
 static enum kvs_status posix_sync(struct pagefile *pagefile, struct kvs_error *error)
