@@ -6,6 +6,7 @@
 const struct cli_command *const cli_commands[] = {
     &cli_replay,
     &cli_explain,
+    &cli_bench,
     NULL,
 };
 

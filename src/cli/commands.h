@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 extern const struct cli_command cli_replay;
+extern const struct cli_command cli_bench;
 extern const struct cli_command cli_explain;
 
 /* NULL-terminated. */

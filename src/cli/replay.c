@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "catalog/catalog.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/workplace.h"
 
