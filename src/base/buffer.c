@@ -22,6 +22,7 @@ bool buffer_reserve(struct buffer *buffer, size_t extra)
     char *data = capacity - buffer->length < extra ? NULL : realloc(buffer->data, capacity);
     if (data == NULL) {
         buffer->failed = true;
+        buffer->capacity = buffer->length; /* so that buffer_append_char() finds no room either */
         return false;
     }
     buffer->data = data;
