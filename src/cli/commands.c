@@ -4,8 +4,10 @@
 #include <string.h>
 
 const struct cli_command *const cli_commands[] = {
+    &cli_serve,
     &cli_replay,
     &cli_explain,
+    &cli_stat,
     &cli_bench,
     NULL,
 };

@@ -4,7 +4,9 @@
 
 #include "cli/cli.h"
 
+extern const struct cli_command cli_serve;
 extern const struct cli_command cli_replay;
+extern const struct cli_command cli_stat;
 extern const struct cli_command cli_bench;
 extern const struct cli_command cli_explain;
 

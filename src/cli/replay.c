@@ -154,7 +154,12 @@ static enum kvs_status replay(const struct cli *cli, struct kvs_error *error)
 static int run(const struct cli *cli)
 {
     struct kvs_error error;
-    if (replay(cli, &error) != KVS_OK)
+    enum kvs_status status = replay(cli, &error);
+    if (status == KVS_ERR_WRONG_BYTES) { /* the figures have been printed, as JSON where asked */
+        output_error(stderr, false, &error);
+        return CLI_FAILED;
+    }
+    if (status != KVS_OK)
         return cli_fail(cli, &error);
     return workplace_stop_signal() != 0 ? 128 + workplace_stop_signal() : CLI_OK;
 }

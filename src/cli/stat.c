@@ -1,0 +1,228 @@
+/* `kvshelf stat`: the kept catalogs of a directory, in use or not. */
+#include "base/json.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/stat_read.h"
+
+#include <stdio.h>
+
+/* What the kind of file system means for those who read what others wrote. */
+static const char *visibility(const struct filesystem *filesystem)
+{
+    if (filesystem->network)
+        return "network or user space: other machines see changes late, locks and syncs cannot be "
+               "trusted; kvshelf keeps no catalogs there";
+    if (filesystem->in_memory)
+        return "memory: seen at once by every process of this machine, gone after a restart of it";
+    return "local: what is written is seen at once by every process of this machine, and by no "
+           "other "
+           "machine";
+}
+
+/* ---- For people ------------------------------------------------------------------------------*/
+
+static void print_pages(const char *name, uint64_t pages, const struct image_header *header)
+{
+    printf("  %-12s %14s pages  %5.1f %%", name, COUNT(pages),
+           100.0 * (double)pages / (double)header->num_pages);
+    if (header->bytes_per_page != 0)
+        printf("  %s", BYTES(pages * header->bytes_per_page));
+    putchar('\n');
+}
+
+static void print_image(const struct stat_catalog *catalog, bool in_use)
+{
+    const struct image_header *header = &catalog->header;
+    printf("  %-12s %s, written %s ago", "image", BYTES(catalog->image_bytes),
+           DURATION_NS(catalog->image_age_ms * 1000000));
+    if (header->clean)
+        puts(", closed by a clean stop");
+    else if (in_use)
+        puts("; while it is in use these figures follow up to some seconds behind");
+    else
+        puts(", not closed: the process was killed or runs where this one cannot see it. The next "
+             "start takes what it left on /dev/shm");
+    if (catalog->damaged > 0)
+        printf("  %-12s %s slots with a wrong checksum: their pages rest after the next start\n",
+               "damaged", COUNT(catalog->damaged));
+}
+
+/* Names come from files: made harmless to a terminal before they are printed. */
+static void print_catalog(const struct stat_dir *dir, struct stat_catalog *catalog)
+{
+    struct image_header *header = &catalog->header;
+    text_one_line(catalog->file);
+    text_one_line(header->ns);
+    text_one_line(header->fingerprint);
+    if (catalog->error.status != KVS_OK) {
+        printf("\n%s: cannot be read, see below\n", catalog->file);
+        return;
+    }
+    printf("\nrank %u, namespace %s  (%s)\n", header->rank, header->ns, catalog->file);
+    if (header->bytes_per_page != 0)
+        printf("  %-12s %14s pages of %s, %s in all\n", "geometry", COUNT(header->num_pages),
+               BYTES(header->bytes_per_page), BYTES(header->num_pages * header->bytes_per_page));
+    else
+        printf("  %-12s %14s pages, their size was never stated\n", "geometry",
+               COUNT(header->num_pages));
+    print_pages("committed", catalog->committed, header);
+    print_pages("reserved", catalog->reserved, header);
+    print_pages("retired", catalog->retired, header);
+    print_pages("free", catalog->free, header);
+    printf("  %-12s %s\n", "fingerprint",
+           header->fingerprint[0] != '\0' ? header->fingerprint : "not stated");
+    print_image(catalog, dir->in_use_by != 0);
+}
+
+static void print_errors(const struct stat_dir *dir)
+{
+    for (size_t i = 0; i < dir->num_catalogs; i++)
+        if (dir->catalogs[i].error.status != KVS_OK)
+            output_error(stderr, false, &dir->catalogs[i].error);
+}
+
+static enum kvs_status print_dir(struct stat_dir *dir, struct kvs_error *error)
+{
+    printf("%s: %zu catalog%s\n", dir->path, dir->num_catalogs, dir->num_catalogs == 1 ? "" : "s");
+    printf("  %-12s %s (%s)\n", "file system", dir->filesystem.name, visibility(&dir->filesystem));
+    if (dir->in_use_by != 0)
+        printf("  %-12s by process %llu\n", "in use", (unsigned long long)dir->in_use_by);
+    else
+        printf("  %-12s by no process that can be seen from here\n", "in use");
+    for (size_t i = 0; i < dir->num_catalogs; i++)
+        print_catalog(dir, &dir->catalogs[i]);
+    enum kvs_status status = output_flush(stdout, error);
+    print_errors(dir);
+    return status;
+}
+
+/* ---- For programs ----------------------------------------------------------------------------*/
+
+static void count(struct json_writer *json, const char *name, uint64_t value)
+{
+    json_write_name(json, name);
+    json_write_uint64(json, value);
+}
+
+static void text(struct json_writer *json, const char *name, const char *value)
+{
+    json_write_name(json, name);
+    json_write_text(json, value);
+}
+
+static void flag(struct json_writer *json, const char *name, bool value)
+{
+    json_write_name(json, name);
+    json_write_bool(json, value);
+}
+
+static void write_pages(struct json_writer *json, const struct stat_catalog *catalog)
+{
+    json_write_name(json, "pages");
+    json_write_object_begin(json);
+    count(json, "free", catalog->free);
+    count(json, "reserved", catalog->reserved);
+    count(json, "committed", catalog->committed);
+    count(json, "retired", catalog->retired);
+    json_write_object_end(json);
+}
+
+static void write_catalog(struct json_writer *json, const struct stat_catalog *catalog)
+{
+    const struct image_header *header = &catalog->header;
+    json_write_object_begin(json);
+    text(json, "file", catalog->file);
+    if (catalog->error.status != KVS_OK) {
+        text(json, "error", catalog->error.message);
+        text(json, "symbol", kvs_status_name(catalog->error.status));
+    } else {
+        count(json, "rank", header->rank);
+        text(json, "namespace", header->ns);
+        count(json, "num_pages", header->num_pages);
+        count(json, "bytes_per_page", header->bytes_per_page);
+        text(json, "fingerprint", header->fingerprint);
+        write_pages(json, catalog);
+        count(json, "committed_bytes", catalog->committed * header->bytes_per_page);
+        count(json, "damaged_slots", catalog->damaged);
+        count(json, "image_bytes", catalog->image_bytes);
+        count(json, "image_age_ms", catalog->image_age_ms);
+        flag(json, "clean", header->clean != 0);
+        count(json, "run", header->run);
+    }
+    json_write_object_end(json);
+}
+
+static enum kvs_status print_json(const struct stat_dir *dir, struct kvs_error *error)
+{
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_write_object_begin(&json);
+    text(&json, "dir", dir->path);
+    text(&json, "filesystem", dir->filesystem.name);
+    flag(&json, "network", dir->filesystem.network);
+    flag(&json, "in_memory", dir->filesystem.in_memory);
+    text(&json, "visibility", visibility(&dir->filesystem));
+    json_write_name(&json, "in_use_by");
+    if (dir->in_use_by != 0)
+        json_write_uint64(&json, dir->in_use_by);
+    else
+        json_write_null(&json);
+    json_write_name(&json, "catalogs");
+    json_write_array_begin(&json);
+    for (size_t i = 0; i < dir->num_catalogs; i++)
+        write_catalog(&json, &dir->catalogs[i]);
+    json_write_array_end(&json);
+    json_write_object_end(&json);
+    enum kvs_status status = output_buffer(stdout, &out, error);
+    buffer_done(&out);
+    return status;
+}
+
+/* ---- The command -----------------------------------------------------------------------------*/
+
+static bool all_readable(const struct stat_dir *dir)
+{
+    for (size_t i = 0; i < dir->num_catalogs; i++)
+        if (dir->catalogs[i].error.status != KVS_OK)
+            return false;
+    return true;
+}
+
+static int run(const struct cli *cli)
+{
+    struct stat_dir dir;
+    struct kvs_error error;
+    enum kvs_status status = stat_dir_read(cli_argument(cli, 0), &dir, &error);
+    if (status == KVS_OK)
+        status = cli_json(cli) ? print_json(&dir, &error) : print_dir(&dir, &error);
+    bool readable = all_readable(&dir);
+    stat_dir_done(&dir);
+    if (status != KVS_OK)
+        return cli_fail(cli, &error);
+    return readable ? CLI_OK : CLI_FAILED;
+}
+
+const struct cli_command cli_stat = {
+    .name = "stat",
+    .arguments = "DIR",
+    .summary = "what the kept catalogs of a directory hold",
+    .about = "DIR is the metadata_dir of a store or the --data-dir of a server. For each (rank, "
+             "namespace): the "
+             "number and size of its pages, how many are committed, reserved, retired (resting) "
+             "and free, its "
+             "fingerprint, and how old the image is. Nothing is locked or written, so it may be "
+             "asked while an "
+             "engine or a server uses the directory.",
+    .examples = "kvshelf stat /var/lib/kvshelf\n"
+                "kvshelf stat /var/lib/kvshelf --json | jq '.catalogs[].pages'",
+    .exit_codes = "0  every catalog could be read\n"
+                  "1  there is none, or one could not be read\n"
+                  "2  wrong arguments",
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .json = true,
+    .run = run,
+};
