@@ -82,8 +82,7 @@ static void say_opened(struct registry_entry *entry, enum catalog_origin origin)
         [CATALOG_CLEAN] = "after a clean stop",
         [CATALOG_KILLED] = "after its process was killed; nothing is missing",
         [CATALOG_POWER_LOST] =
-            "after a power cut or the loss of /dev/shm; the last second or so of "
-            "changes may be missing",
+            "after a power cut or the loss of /dev/shm: its last second may be missing",
     };
     struct catalog_counts counts = catalog_counts(entry->catalog, entry_now(entry));
     log_line(&entry->options->log, origin == CATALOG_POWER_LOST ? KVS_LOG_WARNING : KVS_LOG_INFO,
