@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 uint64_t checksum_page(const void *bytes, size_t length);
-/* The checksum of a page that goes on: `checksum` is that of the bytes before (0 when none were). */
+/* The checksum of a page that goes on: `checksum` is that of the bytes before (0 when none were).
+ */
 uint64_t checksum_page_more(uint64_t checksum, const void *bytes, size_t length);
 /* `seed` continues or salts; the result for seed 0 is the usual CRC-32C. */
 uint32_t checksum_crc32c(uint32_t seed, const void *bytes, size_t length);
