@@ -55,8 +55,8 @@ static size_t put_utf8(char *out, unsigned code)
     return length;
 }
 
-/* After "\u". A character beyond U+FFFF comes as two escapes, a high and a low surrogate. Returns the
- * length of what the escape stands for; 0 is a fault. */
+/* After "\u". A character beyond U+FFFF comes as two escapes, a high and a low surrogate. Returns
+ * the length of what the escape stands for; 0 is a fault. */
 static size_t unicode(struct json_reader *reader, const char *escape, char out[4])
 {
     unsigned code = 0, low = 0;
