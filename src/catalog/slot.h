@@ -1,16 +1,17 @@
-/* The slot: the 64 bytes that are kept of a page, and the state kept beside all slots. Both belong to
- * the file format (docs/format.md): little-endian, never re-ordered.
+/* The slot: the 64 bytes that are kept of a page, and the state kept beside all slots. Both belong
+ * to the file format (docs/format.md): little-endian, never re-ordered.
  *
- * A slot changes by plain stores in an order that makes a kill between any two of them harmless: the
- * last word holds state, flags and the CRC, and is stored last, at once. The value field counts, and
- * is under the CRC, only while the state gives it a meaning, so that storing it is not a change. */
+ * A slot changes by plain stores in an order that makes a kill between any two of them harmless:
+ * the last word holds state, flags and the CRC, and is stored last, at once. The value field
+ * counts, and is under the CRC, only while the state gives it a meaning, so that storing it is not
+ * a change. */
 #ifndef KVSHELF_CATALOG_SLOT_H
 #define KVSHELF_CATALOG_SLOT_H
 
+#include "catalog/key.h"
+
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "catalog/key.h"
 
 enum slot_state { SLOT_FREE = 0, SLOT_RESERVED = 1, SLOT_COMMITTED = 2, SLOT_RETIRED = 3 };
 
@@ -19,13 +20,17 @@ enum { SLOT_HAS_CHECKSUM = 1 };
 struct slot {
     uint8_t digest[KEY_DIGEST_BYTES];
     uint64_t generation;
-    uint64_t value; /* COMMITTED with SLOT_HAS_CHECKSUM: the page's checksum; RESERVED: the owner, or 0 */
+    uint64_t value; /* COMMITTED with SLOT_HAS_CHECKSUM: the page's checksum; RESERVED: the owner,
+                       or 0 */
     uint64_t unused;
     uint64_t seal; /* bits 0..15 suffix, 16..23 state, 24..31 flags, 32..63 CRC-32C */
 };
 _Static_assert(sizeof(struct slot) == 64, "a slot is one cache line");
 
-static inline uint16_t slot_suffix(const struct slot *slot) { return (uint16_t)slot->seal; }
+static inline uint16_t slot_suffix(const struct slot *slot)
+{
+    return (uint16_t)slot->seal;
+}
 static inline enum slot_state slot_state(const struct slot *slot)
 {
     return (enum slot_state)((slot->seal >> 16) & 0xff);
