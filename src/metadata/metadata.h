@@ -1,6 +1,6 @@
-/* The metadata client: the seven operations a store needs of an index, over catalogs of this process
- * (local.c) or a server (remote.c). Keys are text here. Threads: any; calls may block up to their
- * deadline where there is one (the remote client), never on the local one.
+/* The metadata client: the seven operations a store needs of an index, over catalogs of this
+ * process (local.c) or a server (remote.c). Keys are text here. Threads: any; calls may block up to
+ * their deadline where there is one (the remote client), never on the local one.
  *
  * Every operation names (rank, namespace); before initialize it fails with KVS_ERR_NOT_INITIALIZED,
  * whose text is the original's. */
@@ -40,11 +40,9 @@ struct metadata_release {
 struct metadata_ops {
     enum kvs_status (*initialize)(struct metadata_client *, const struct metadata_scope *,
                                   uint64_t num_pages, struct kvs_error *);
-    enum kvs_status (*reserve_and_allocate_page_indices)(struct metadata_client *,
-                                                         const struct metadata_scope *,
-                                                         const struct metadata_text keys[], size_t n,
-                                                         struct catalog_reserved ret_reserved[],
-                                                         struct kvs_error *);
+    enum kvs_status (*reserve_and_allocate_page_indices)(
+        struct metadata_client *, const struct metadata_scope *, const struct metadata_text keys[],
+        size_t n, struct catalog_reserved ret_reserved[], struct kvs_error *);
     /* Confirms and releases in one call; reasons[] (n_confirm) may be NULL. */
     enum kvs_status (*confirm_write)(struct metadata_client *, const struct metadata_scope *,
                                      const struct metadata_confirm confirms[], size_t n_confirm,
@@ -68,8 +66,8 @@ struct metadata_ops {
 };
 
 struct registry_options;
-/* Catalogs of this process, kept when options->dir is set. Native: its gets ask for checksums and take
- * no lease. Errors: those of registry_open(). */
+/* Catalogs of this process, kept when options->dir is set. Native: its gets ask for checksums and
+ * take no lease. Errors: those of registry_open(). */
 enum kvs_status metadata_local_open(const struct registry_options *options,
                                     struct metadata_client **ret_client, struct kvs_error *error);
 
