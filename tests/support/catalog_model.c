@@ -309,7 +309,37 @@ static void replace(struct model *m, const struct reservation *r)
         retire_committed(m, &m->pages[r->old]);
 }
 
-/* Takes a page for entry i and, where the other half needs one too, for that: both or none. */
+/* Pages for entry i and for its other half: both, or none and as if nothing had been tried. */
+static bool take_pair(struct model *m, const struct key keys[], const size_t at[2], uint64_t owner,
+                      const bool pinned[], const int64_t chosen[2], struct reservation r[])
+{
+    struct model before = *m;
+    int first = take(m, &keys[at[0]], owner, pinned, chosen[0]);
+    int second = first == NONE ? NONE : take(m, &keys[at[1]], owner, pinned, chosen[1]);
+    r[at[0]].page = second == NONE ? NONE : first;
+    r[at[1]].page = second;
+    if (second == NONE)
+        *m = before;
+    return second != NONE;
+}
+
+/* The catalog refused a pair that could have been had by evicting. With one page FREE it may be
+ * refused all the same: that page counts as RESERVED when the other is to be evicted. */
+static bool may_refuse_pair(const struct model *m, const struct key keys[], const size_t at[2],
+                            uint64_t owner, const bool pinned[], const struct reservation r[])
+{
+    for (int64_t page = 0; page < m->num_pages; page++) {
+        struct model trial = *m;
+        struct reservation unused[MODEL_BATCH_MAX];
+        memcpy(unused, r, sizeof(unused));
+        if (may_be_free(m, &m->pages[page]) &&
+            !take_pair(&trial, keys, at, owner, pinned, (const int64_t[2]){page, NONE}, unused))
+            return true;
+    }
+    return false;
+}
+
+/* Takes a page for entry i and, where the other half needs one too, for that. */
 static void take_for(struct model *m, const struct key keys[], size_t n, size_t i, uint64_t owner,
                      const bool pinned[], const struct catalog_reserved chosen[],
                      struct reservation r[])
@@ -318,16 +348,19 @@ static void take_for(struct model *m, const struct key keys[], size_t n, size_t 
     for (size_t j = i + 1; j < n; j++)
         if (r[j].needs && halves(&keys[i], &keys[j]))
             other = j;
-    struct model before = *m;
     r[i].decided = true;
-    r[i].page = take(m, &keys[i], owner, pinned, chosen[i].page);
-    if (other < n) {
+    if (other == n) {
+        r[i].page = take(m, &keys[i], owner, pinned, chosen[i].page);
+    } else {
+        const size_t at[2] = {i, other};
+        struct model before = *m;
         r[other].decided = true;
-        if (r[i].page != NONE)
-            r[other].page = take(m, &keys[other], owner, pinned, chosen[other].page);
-        if (r[other].page == NONE) { /* as if nothing had been tried */
-            r[i].page = NONE;
+        if (take_pair(m, keys, at, owner, pinned,
+                      (const int64_t[2]){chosen[i].page, chosen[other].page}, r) &&
+            chosen[i].page == NONE && chosen[other].page == NONE &&
+            may_refuse_pair(&before, keys, at, owner, pinned, r)) {
             *m = before;
+            r[i].page = r[other].page = NONE;
         }
     }
     if (r[i].page != NONE)
