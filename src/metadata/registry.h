@@ -64,12 +64,6 @@ void registry_unlock(struct registry_entry *entry);
 enum kvs_status registry_check(const struct registry_entry *entry, uint64_t bytes_per_page,
                                const char *fingerprint, struct kvs_error *error);
 
-/* While locked: whether what a request states of its pages is what they are. bytes_per_page 0 and
- * fingerprint NULL state nothing and match anything; so does what the entry was never told. Errors:
- * KVS_ERR_GEOMETRY_DIFFERS, KVS_ERR_FINGERPRINT_DIFFERS. */
-enum kvs_status registry_check(const struct registry_entry *entry, uint64_t bytes_per_page,
-                               const char *fingerprint, struct kvs_error *error);
-
 struct registry_info {
     uint32_t rank;
     const char *ns; /* valid until the entry is dropped; use inside the visit only */

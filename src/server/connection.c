@@ -1,0 +1,605 @@
+/* One connection: bytes in, answers out, and what it is waited for.
+ *
+ * Input is parsed where it was read; only what has to wait is copied. Answers of pipelined requests
+ * are gathered and written at once; when the peer does not take them, they are kept and nothing
+ * more is read until they are gone. */
+#include "base/clock.h"
+#include "server/loop.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void run(struct connection *c, const char *at, const char *end);
+
+static const struct server_options *options_of(const struct connection *c)
+{
+    return &c->loop->server->options;
+}
+
+static struct metrics *metrics_of(const struct connection *c)
+{
+    return &c->loop->worker->metrics;
+}
+
+/* ---- Phases ----------------------------------------------------------------------------------*/
+
+static void leave_phase(struct connection *c)
+{
+    struct connection_list *list = &c->loop->phases[c->phase];
+    *(c->before == NULL ? &list->first : &c->before->after) = c->after;
+    *(c->after == NULL ? &list->last : &c->after->before) = c->before;
+    c->before = c->after = NULL;
+}
+
+static void enter_phase(struct connection *c, enum phase phase, uint64_t timeout_ms)
+{
+    struct connection_list *list = &c->loop->phases[phase];
+    c->phase = phase;
+    c->since_ms = c->loop->now_ms;
+    c->deadline_ms = c->loop->now_ms + timeout_ms;
+    c->before = list->last;
+    *(list->last == NULL ? &list->first : &list->last->after) = c;
+    list->last = c;
+}
+
+static uint64_t timeout_of(const struct connection *c, enum phase phase)
+{
+    switch (phase) {
+    case PHASE_HEAD:
+        return options_of(c)->head_ms;
+    case PHASE_HELD:
+        return UINT64_MAX / 2;
+    case PHASE_LINGER:
+        return LOOP_LINGER_MS;
+    default:
+        return options_of(c)->idle_ms;
+    }
+}
+
+/* A phase that goes on keeps its deadline, unless a request was served meanwhile: one byte at a
+ * time does not buy time. */
+static void set_phase(struct connection *c, enum phase phase)
+{
+    if (phase == c->phase && !c->served)
+        return;
+    c->served = false;
+    leave_phase(c);
+    enter_phase(c, phase, timeout_of(c, phase));
+}
+
+static enum phase phase_of(const struct connection *c)
+{
+    if (c->writing)
+        return PHASE_WRITE;
+    if (c->working || c->waits_for_start)
+        return PHASE_HELD;
+    if (http_is_between(&c->parser))
+        return PHASE_IDLE;
+    return c->parser.phase == HTTP_IN_HEAD ? PHASE_HEAD : PHASE_BODY;
+}
+
+static bool is_held(const struct connection *c)
+{
+    return c->writing || c->working || c->waits_for_start;
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------*/
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
+{
+    (void)suggested;
+    const struct connection *c = (const struct connection *)(const void *)handle;
+    *ret_buffer = uv_buf_init(c->loop->input, LOOP_INPUT_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
+{
+    struct connection *c = (struct connection *)(void *)stream;
+    if (n == 0)
+        return;
+    c->loop->now_ms = clock_boot_ms();
+    if (n < 0) {
+        c->ended = true;
+        if (n != UV_EOF || c->phase == PHASE_LINGER || !is_held(c))
+            connection_close(c);
+        return;
+    }
+    metrics_add(&metrics_of(c)->bytes_received, (uint64_t)n);
+    if (c->phase != PHASE_LINGER)
+        run(c, buffer->base, buffer->base + n);
+}
+
+static void set_reading(struct connection *c, bool reading)
+{
+    if (c->reading == reading || c->closed)
+        return;
+    c->reading = reading;
+    if (!reading)
+        uv_read_stop((uv_stream_t *)&c->tcp);
+    else if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
+        connection_close(c);
+}
+
+/* ---- Closing ---------------------------------------------------------------------------------*/
+
+static void release(struct connection *c)
+{
+    http_parser_done(&c->parser);
+    buffer_done(&c->pending);
+    buffer_done(&c->unsent);
+    buffer_done(&c->job_answer);
+    free(c);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct connection *c = (struct connection *)(void *)handle;
+    c->freed = true;
+    if (!c->working)
+        release(c);
+}
+
+void connection_close(struct connection *c)
+{
+    if (c->closed)
+        return;
+    c->closed = true;
+    struct loop *loop = c->loop;
+    struct server *server = loop->server;
+    leave_phase(c);
+    loop->connections--;
+    loop->body_bytes -= c->body_bytes;
+    loop->unsent_bytes -= c->unsent.length;
+    metrics_add(&loop->worker->metrics.connections_closed, 1);
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+    atomic_fetch_sub(&server->connections, 1);
+    if (atomic_load(&server->accept_paused))
+        uv_async_send(&server->loops[0].wake);
+}
+
+static void end_for(struct connection *c, enum metrics_end reason)
+{
+    metrics_add(&metrics_of(c)->ended[reason], 1);
+    connection_close(c);
+}
+
+/* The last answer is written: the peer is told, and gets a moment to take it. Closing at once would
+ * make the kernel throw the answer away when there is input that nobody read. */
+static void linger(struct connection *c)
+{
+    int fd;
+    if (c->ended || uv_fileno((uv_handle_t *)&c->tcp, &fd) != 0 || shutdown(fd, SHUT_WR) != 0) {
+        connection_close(c);
+        return;
+    }
+    c->served = true;
+    set_phase(c, PHASE_LINGER);
+    set_reading(c, true);
+}
+
+/* ---- Writing ---------------------------------------------------------------------------------*/
+
+static void go_on(struct connection *c);
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct connection *c = write->data;
+    if (c->closed)
+        return;
+    c->loop->now_ms = clock_boot_ms();
+    c->writing = false;
+    c->loop->unsent_bytes -= c->unsent.length;
+    metrics_add(&metrics_of(c)->bytes_sent, c->unsent.length);
+    if (c->unsent.capacity > LOOP_KEPT_MAX)
+        buffer_done(&c->unsent);
+    else
+        buffer_clear(&c->unsent);
+    if (status != 0) {
+        connection_close(c);
+        return;
+    }
+    c->served = true;
+    go_on(c);
+}
+
+/* Peers that do not read share a budget; beyond it the one that has not read for longest goes. */
+static void bound_unsent(struct loop *loop, size_t budget)
+{
+    while (loop->unsent_bytes > budget && loop->phases[PHASE_WRITE].first != NULL)
+        end_for(loop->phases[PHASE_WRITE].first, END_UNREAD);
+}
+
+static size_t budget_of(const struct loop *loop)
+{
+    uint64_t bodies = 4 * loop->server->options.body_max_bytes;
+    return bodies > LOOP_BUFFERED_BYTES ? (size_t)bodies : LOOP_BUFFERED_BYTES;
+}
+
+static void keep_unsent(struct connection *c, const char *bytes, size_t length)
+{
+    buffer_append(&c->unsent, bytes, length);
+    if (c->unsent.failed) {
+        buffer_clear(&c->unsent);
+        connection_close(c);
+        return;
+    }
+    uv_buf_t rest = uv_buf_init(c->unsent.data, (unsigned)c->unsent.length);
+    c->write.data = c;
+    c->loop->unsent_bytes += c->unsent.length;
+    c->unsent_left = c->unsent.length;
+    c->writing = true;
+    if (uv_write(&c->write, (uv_stream_t *)&c->tcp, &rest, 1, on_written) != 0) {
+        c->writing = false;
+        connection_close(c);
+        return;
+    }
+    set_phase(c, PHASE_WRITE);
+    bound_unsent(c->loop, budget_of(c->loop));
+}
+
+/* Writes what has been gathered. */
+static void flush(struct connection *c)
+{
+    struct buffer *out = &c->loop->out;
+    if (out->failed) {
+        buffer_clear(out);
+        connection_close(c);
+        return;
+    }
+    size_t length = out->length;
+    if (length == 0)
+        return;
+    uv_buf_t bytes = uv_buf_init(out->data, (unsigned)length);
+    int written = uv_try_write((uv_stream_t *)&c->tcp, &bytes, 1);
+    if (written < 0 && written != UV_EAGAIN) {
+        buffer_clear(out);
+        connection_close(c);
+        return;
+    }
+    size_t done = written > 0 ? (size_t)written : 0;
+    metrics_add(&metrics_of(c)->bytes_sent, done);
+    if (done < length)
+        keep_unsent(c, out->data + done, length - done);
+    if (out->capacity > 4 * LOOP_FLUSH_BYTES)
+        buffer_done(out);
+    else
+        buffer_clear(out);
+}
+
+/* ---- Answering -------------------------------------------------------------------------------*/
+
+static void write_answer(const struct connection *c, struct buffer *out,
+                         const struct answer *answer, const char *date)
+{
+    const struct http_answer_head head = {
+        .status = answer->status,
+        .date = date,
+        .content_type = answer->content_type,
+        .extra = answer->extra,
+        .close = c->last,
+        .version_1_0 = c->parser.request.version_1_0,
+        .head_only = c->parser.request.method == METHOD_HEAD,
+    };
+    http_write_answer(out, &head, answer->body, answer->length);
+}
+
+static bool is_last(const struct connection *c)
+{
+    return !c->parser.request.keep_alive || c->loop->stopping;
+}
+
+static void answer_now(struct connection *c, const struct answer *answer)
+{
+    write_answer(c, &c->loop->out, answer, c->loop->date);
+    c->served = true;
+}
+
+static void refuse_bytes(struct connection *c, int status, const char *fault)
+{
+    struct answer answer;
+    request_fault(c->loop->worker, status, fault, options_of(c)->body_max_bytes, &answer);
+    metrics_count_request(metrics_of(c), ENDPOINT_NONE, status, 0);
+    metrics_add(&metrics_of(c)->ended[END_PROTOCOL], 1);
+    c->last = true;
+    answer_now(c, &answer);
+}
+
+/* On a thread of libuv's pool. */
+static void on_work(uv_work_t *work)
+{
+    struct connection *c = work->data;
+    struct server *server = c->loop->server;
+    struct worker *worker = server->workers[server->options.threads];
+    struct answer answer;
+    pthread_mutex_lock(&server->slow);
+    uint64_t start_ns = clock_mono_ns();
+    request_answer(server->service, worker, &c->peer, &c->parser.request, clock_boot_ms(), &answer);
+    metrics_count_request(&worker->metrics, answer.endpoint, answer.status,
+                          clock_mono_ns() - start_ns);
+    write_answer(c, &c->job_answer, &answer, c->job_date);
+    pthread_mutex_unlock(&server->slow);
+}
+
+static void after_work(uv_work_t *work, int status)
+{
+    struct connection *c = work->data;
+    c->working = false;
+    if (c->freed) {
+        release(c);
+        return;
+    }
+    if (c->closed)
+        return;
+    c->loop->now_ms = clock_boot_ms();
+    if (status != 0 || c->job_answer.failed) {
+        connection_close(c);
+        return;
+    }
+    go_on(c);
+}
+
+static void start_work(struct connection *c)
+{
+    c->work.data = c;
+    memcpy(c->job_date, c->loop->date, sizeof(c->job_date));
+    if (!http_keep(&c->parser) || uv_queue_work(&c->loop->uv, &c->work, on_work, after_work) != 0) {
+        refuse_bytes(c, 500, "");
+        return;
+    }
+    c->working = true;
+}
+
+/* A whole request. */
+static void serve(struct connection *c)
+{
+    struct server *server = c->loop->server;
+    const struct http_request *request = &c->parser.request;
+    if (request_must_wait(server->service, request)) {
+        if (http_keep(&c->parser))
+            c->waits_for_start = true;
+        else
+            refuse_bytes(c, 500, "");
+        return;
+    }
+    c->last = is_last(c);
+    if (request_is_slow(request)) {
+        start_work(c);
+        return;
+    }
+    struct answer answer;
+    uint64_t start_ns = clock_mono_ns();
+    request_answer(server->service, c->loop->worker, &c->peer, request, c->loop->now_ms, &answer);
+    answer_now(c, &answer);
+    metrics_count_request(metrics_of(c), answer.endpoint, answer.status,
+                          clock_mono_ns() - start_ns);
+}
+
+/* A head whose body is still to come. */
+static void look_at_head(struct connection *c)
+{
+    struct answer answer;
+    const struct http_request *request = &c->parser.request;
+    if (request_is_refused(c->loop->server->service, c->loop->worker, request, &answer)) {
+        metrics_count_request(metrics_of(c), answer.endpoint, answer.status, 0);
+        c->last = true;
+        answer_now(c, &answer);
+    } else if (request->expects_continue && !request->version_1_0) {
+        buffer_append_text(&c->loop->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+}
+
+/* ---- The run over input ----------------------------------------------------------------------*/
+
+/* Bodies that are incomplete share a budget; beyond it the one that began first goes. */
+static void bound_bodies(struct connection *c)
+{
+    struct loop *loop = c->loop;
+    size_t now = c->parser.phase == HTTP_DONE ? 0 : c->parser.body.length;
+    loop->body_bytes += now - c->body_bytes;
+    c->body_bytes = now;
+    size_t budget = budget_of(loop);
+    while (loop->body_bytes > budget && loop->phases[PHASE_BODY].first != NULL &&
+           loop->phases[PHASE_BODY].first != c)
+        end_for(loop->phases[PHASE_BODY].first, END_SLOW);
+}
+
+/* Takes input until it is used up, has to wait, or the last request is answered. */
+static void take(struct connection *c, const char **at, const char *end)
+{
+    while (!is_held(c) && !c->last && !c->closed) {
+        switch (http_next(&c->parser, at, end)) {
+        case HTTP_NEXT_MORE:
+            return;
+        case HTTP_NEXT_HEAD:
+            look_at_head(c);
+            break;
+        case HTTP_NEXT_WHOLE:
+            serve(c);
+            break;
+        case HTTP_NEXT_FAULT:
+            refuse_bytes(c, c->parser.fault_status, c->parser.fault);
+            return;
+        }
+        if (c->loop->out.length >= LOOP_FLUSH_BYTES)
+            flush(c);
+    }
+}
+
+static void keep_rest(struct connection *c, const char *at, const char *end)
+{
+    struct buffer *pending = &c->pending;
+    if (pending->data != NULL && at >= pending->data && at <= pending->data + pending->length) {
+        c->pending_at = (size_t)(at - pending->data);
+        if (at < end)
+            return;
+        c->pending_at = 0;
+        if (pending->capacity > LOOP_KEPT_MAX)
+            buffer_done(pending);
+        else
+            buffer_clear(pending);
+        return;
+    }
+    buffer_append(pending, at, (size_t)(end - at));
+    if (pending->failed)
+        connection_close(c);
+}
+
+/* After every step: what the connection is waited for now. */
+static void settle(struct connection *c)
+{
+    if (c->closed)
+        return;
+    bool over = c->last || (c->ended && c->pending.length == 0);
+    if (over && !c->writing && !c->working) {
+        linger(c);
+        return;
+    }
+    set_phase(c, phase_of(c));
+    set_reading(c, !is_held(c) && !c->last && !c->ended);
+}
+
+static void run(struct connection *c, const char *at, const char *end)
+{
+    take(c, &at, end);
+    if (!c->closed)
+        flush(c);
+    if (c->closed) {
+        buffer_clear(&c->loop->out);
+        return;
+    }
+    keep_rest(c, at, end);
+    if (!c->closed)
+        bound_bodies(c);
+    settle(c);
+}
+
+/* The answer of slow work comes after those that were still being written when it was done. */
+static void take_job_answer(struct connection *c)
+{
+    if (c->job_answer.length == 0 || is_held(c))
+        return;
+    buffer_append(&c->loop->out, c->job_answer.data, c->job_answer.length);
+    buffer_done(&c->job_answer);
+    c->served = true;
+    flush(c);
+}
+
+/* Something that was waited for is over: the input that waited is next. */
+static void go_on(struct connection *c)
+{
+    take_job_answer(c);
+    if (c->closed)
+        return;
+    if (c->pending.length == 0 || c->last) {
+        settle(c);
+        return;
+    }
+    run(c, c->pending.data + c->pending_at, c->pending.data + c->pending.length);
+}
+
+/* ---- What the loop asks for
+ * --------------------------------------------------------------------*/
+
+void connection_open(struct loop *loop, int fd)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+    if (c == NULL || uv_tcp_init(&loop->uv, &c->tcp) != 0) {
+        free(c);
+        close(fd);
+        atomic_fetch_sub(&loop->server->connections, 1);
+        return;
+    }
+    c->loop = loop;
+    http_parser_init(&c->parser, loop->server->options.body_max_bytes);
+    enter_phase(c, PHASE_IDLE, loop->server->options.idle_ms);
+    loop->connections++;
+    metrics_add(&loop->worker->metrics.connections_opened, 1);
+    if (uv_tcp_open(&c->tcp, fd) != 0) {
+        close(fd);
+        connection_close(c);
+        return;
+    }
+    (void)uv_tcp_nodelay(&c->tcp, 1);
+    set_reading(c, true);
+    if (loop->connections >= loop->connections_share)
+        connection_shed(loop);
+}
+
+void connection_shed(struct loop *loop)
+{
+    struct connection *oldest = loop->phases[PHASE_IDLE].first;
+    if (oldest != NULL && oldest->since_ms + LOOP_SHED_IDLE_MS <= loop->now_ms)
+        end_for(oldest, END_SHED);
+}
+
+static void expire_writing(struct connection *c)
+{
+    size_t left = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
+    if (left >= c->unsent_left) {
+        end_for(c, END_UNREAD);
+        return;
+    }
+    c->unsent_left = left;
+    c->served = true;
+    set_phase(c, PHASE_WRITE);
+}
+
+static void expire_request(struct connection *c)
+{
+    struct answer answer;
+    char seconds[32];
+    uint64_t timeout_ms = timeout_of(c, c->phase);
+    snprintf(seconds, sizeof(seconds), "%.3g", (double)timeout_ms / 1e3);
+    request_fault(c->loop->worker, 408, seconds, 0, &answer);
+    metrics_count_request(metrics_of(c), ENDPOINT_NONE, answer.status, 0);
+    metrics_add(&metrics_of(c)->ended[END_SLOW], 1);
+    c->last = true;
+    answer_now(c, &answer);
+    flush(c);
+    settle(c);
+}
+
+void connection_expire(struct connection *c)
+{
+    switch (c->phase) {
+    case PHASE_HEAD:
+    case PHASE_BODY:
+        expire_request(c);
+        break;
+    case PHASE_WRITE:
+        expire_writing(c);
+        break;
+    case PHASE_LINGER:
+        connection_close(c);
+        break;
+    default:
+        end_for(c, END_IDLE);
+        break;
+    }
+}
+
+void connection_start(struct connection *c)
+{
+    if (!c->waits_for_start)
+        return;
+    c->waits_for_start = false;
+    serve(c);
+    if (!c->closed)
+        flush(c);
+    if (!c->closed)
+        go_on(c);
+}
+
+/* An idle connection goes, unless a request has come that was not read yet. */
+void connection_stop(struct connection *c)
+{
+    int fd;
+    char byte;
+    if (c->phase != PHASE_IDLE)
+        return;
+    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0 &&
+        recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+        return;
+    connection_close(c);
+}

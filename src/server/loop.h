@@ -1,0 +1,120 @@
+/* What the parts of the server share: one event loop and its connections. For this folder only. */
+#ifndef KVSHELF_SERVER_LOOP_H
+#define KVSHELF_SERVER_LOOP_H
+
+#include "server/server.h"
+
+#include <uv.h>
+
+enum {
+    LOOP_INPUT_BYTES = 256 * 1024,  /* read at once, for all connections of a loop */
+    LOOP_FLUSH_BYTES = 1024 * 1024, /* answers gathered before they are written */
+    LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
+    LOOP_LINGER_MS = 1000,          /* for a peer to take the last answer */
+    LOOP_SHED_IDLE_MS = 1000,       /* idle for less is not shed for another connection */
+    LOOP_KEPT_MAX = 16 * 1024,      /* a connection's buffer beyond is freed when empty, bytes */
+};
+/* Bodies that are incomplete and answers that are unread, of all connections of a loop: each at
+ * most this many bytes, or four bodies of the largest size if that is more. */
+#define LOOP_BUFFERED_BYTES (256u * 1024 * 1024)
+
+/* What a connection is waited for. Each phase is a list ordered by deadline. */
+enum phase {
+    PHASE_IDLE,   /* for a request to begin */
+    PHASE_HEAD,   /* for a head to be complete */
+    PHASE_BODY,   /* for a body to be complete */
+    PHASE_WRITE,  /* for the peer to read */
+    PHASE_HELD,   /* for the server itself: no deadline */
+    PHASE_LINGER, /* for the peer to close */
+    PHASES,
+};
+
+struct loop;
+
+struct connection {
+    uv_tcp_t tcp; /* first member */
+    struct loop *loop;
+    enum phase phase;
+    uint64_t since_ms, deadline_ms;
+    struct connection *before, *after; /* in the list of its phase */
+    struct http_parser parser;
+    struct request_peer peer;
+    struct buffer pending; /* input that has to wait */
+    size_t pending_at;     /* how much of it has been taken, bytes */
+    struct buffer unsent;  /* being written by `write` */
+    size_t unsent_left;    /* when last looked at: whether the peer reads, bytes */
+    size_t body_bytes;     /* of this connection in loop->body_bytes */
+    uv_write_t write;
+    uv_work_t work;
+    struct buffer job_answer; /* of `work` */
+    char job_date[64];
+    bool reading, writing, working, waits_for_start;
+    bool ended;  /* the peer will send nothing more */
+    bool last;   /* what is being answered is the last */
+    bool served; /* a request was answered since the phase was last set */
+    bool closed; /* uv_close() was called */
+    bool freed;  /* its handle is gone: only `work` keeps it */
+};
+
+struct connection_list {
+    struct connection *first, *last;
+};
+
+struct loop {
+    struct server *server;
+    struct worker *worker;
+    uv_loop_t uv;
+    uv_async_t wake;
+    uv_timer_t tick;
+    uv_poll_t *listening; /* the first loop's, one for each address */
+    size_t listening_count;
+    bool accepting;
+    pthread_t thread;
+    bool started, stopping, ended;
+    uint64_t stop_at_ms;
+    uint64_t now_ms; /* when the last event was taken */
+    struct connection_list phases[PHASES];
+    size_t connections, connections_share;
+    size_t body_bytes, unsent_bytes;
+    char date[64];
+    struct buffer out;
+    char *input;
+    pthread_mutex_t mutex; /* of what follows */
+    int *handed;           /* descriptors from the first loop */
+    size_t handed_count, handed_capacity;
+};
+
+struct server {
+    struct server_options options;
+    struct service *service;
+    struct loop *loops;
+    struct worker **workers; /* one a loop, and one for slow work */
+    pthread_mutex_t slow;    /* of the last worker */
+    int *sockets;
+    size_t socket_count;
+    uint16_t port;
+    size_t next; /* the loop that is handed the next connection */
+    _Atomic size_t connections;
+    _Atomic bool accept_paused;
+    _Atomic bool stopping;
+    uint64_t grace_ms;
+};
+
+enum kvs_status loop_init(struct loop *loop, struct server *server, struct worker *worker,
+                          struct kvs_error *error);
+enum kvs_status loop_start(struct loop *loop, struct kvs_error *error);
+/* After the thread has ended, or was never started. */
+void loop_done(struct loop *loop);
+/* Takes a descriptor: at once on the loop's own thread (`own`), else by waking it. */
+void loop_hand(struct loop *loop, int fd, bool own);
+
+/* connection.c, on the loop's thread only. */
+void connection_open(struct loop *loop, int fd);
+void connection_close(struct connection *connection);
+void connection_expire(struct connection *connection);
+void connection_start(struct connection *connection); /* the catalogs are loaded */
+void connection_stop(struct connection *connection);  /* the server stops */
+/* The oldest idle connection makes room. */
+void connection_shed(struct loop *loop);
+
+#endif

@@ -1,0 +1,15 @@
+/* The bodies of the pages that are read by people and tools: /api/status and /. */
+#ifndef KVSHELF_SERVER_PAGES_H
+#define KVSHELF_SERVER_PAGES_H
+
+#include "base/buffer.h"
+#include "metadata/registry.h"
+#include "server/metrics.h"
+
+/* `registry` NULL: the catalogs are not loaded yet. */
+void pages_write_status(struct buffer *out, const struct metrics_sum *sum,
+                        struct registry *registry, uint64_t uptime_ms);
+void pages_write_root(struct buffer *out, const struct metrics_sum *sum, struct registry *registry,
+                      uint64_t uptime_ms);
+
+#endif
