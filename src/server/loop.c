@@ -86,9 +86,8 @@ static void write_date(struct loop *loop)
     static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
                                        "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     snprintf(loop->date, sizeof(loop->date), "%s, %02d %s %04d %02d:%02d:%02d GMT",
-             days[parts.tm_wday], parts.tm_mday, months[parts.tm_mon],
-             parts.tm_year + 1900, parts.tm_hour, parts.tm_min,
-             parts.tm_sec);
+             days[parts.tm_wday], parts.tm_mday, months[parts.tm_mon], parts.tm_year + 1900,
+             parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
 static void expire(struct loop *loop)
