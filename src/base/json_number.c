@@ -29,7 +29,7 @@ static bool scan_fraction(struct json_reader *reader, struct number *number)
     for (; reader->at < reader->end && json_is_digit(*reader->at); reader->at++)
         add_digit(number, *reader->at);
     number->exponent = -(int64_t)(reader->at - first);
-    return reader->at > first || json_expected(reader, "a number needs a digit after the point");
+    return reader->at > first || json_fail(reader, "a number needs a digit after the point");
 }
 
 static bool scan_exponent(struct json_reader *reader, struct number *number)
@@ -44,7 +44,7 @@ static bool scan_exponent(struct json_reader *reader, struct number *number)
     for (; reader->at < reader->end && json_is_digit(*reader->at); reader->at++)
         exponent = exponent > CAP ? CAP : exponent * 10 + (*reader->at - '0');
     number->exponent += negative ? -exponent : exponent;
-    return reader->at > first || json_expected(reader, "a number needs a digit in its exponent");
+    return reader->at > first || json_fail(reader, "a number needs a digit in its exponent");
 }
 
 /* At a digit or a minus. */
@@ -60,7 +60,7 @@ static bool scan_number(struct json_reader *reader, struct number *ret_number)
         add_digit(&number, *reader->at);
     number.digits = (size_t)(reader->at - first);
     if (number.digits == 0)
-        return json_expected(reader, "a minus needs a digit after it");
+        return json_fail(reader, "a minus needs a digit after it");
     if (*first == '0' && number.digits > 1)
         return json_fault_at(reader, first, "a number must not begin with a zero");
     if (reader->at < reader->end && *reader->at == '.') {
