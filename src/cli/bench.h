@@ -27,9 +27,11 @@ struct bench_rate {
 
 struct bench_speed {
     uint64_t pages;
-    uint64_t memory_bytes;    /* what the catalog says it has */
-    uint64_t resident_bytes;  /* by how much the process grew, as the kernel counts */
-    struct bench_rate gather; /* one random 64-byte line a key over as much memory, nothing else */
+    uint64_t memory_bytes;   /* what the catalog says it has */
+    uint64_t resident_bytes; /* by how much the process grew, as the kernel counts */
+    /* One random 64-byte line a key over as much memory, nothing else: batch after batch, and with
+     * the batches overlapping as the processor likes. */
+    struct bench_rate gather, overlapping_gather;
     struct bench_rate exists, get, reserve_free, reserve_evicting; /* reserve: with confirm */
     double exists_over_gather, get_over_gather; /* medians of the rounds' ratios */
 };
@@ -44,8 +46,11 @@ enum kvs_status bench_speed_run(uint64_t pages, struct bench_speed *ret_speed,
 struct bench_load {
     uint64_t requests;
     uint64_t p50_ns, p99_ns, p999_ns, worst_ns;
-    uint64_t over_5_ms;            /* requests that took longer */
-    uint64_t involuntary_switches; /* times the kernel took the core away meanwhile */
+    uint64_t over_5_ms; /* requests that took longer */
+    /* The same of the requests during which the kernel did not give the core to something else:
+     * waiting for a lock or for memory counts, sharing the machine does not. */
+    uint64_t undisturbed_worst_ns, undisturbed_over_5_ms;
+    uint64_t disturbed; /* requests */
     double seconds;
 };
 struct bench_stall {

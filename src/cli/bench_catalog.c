@@ -96,6 +96,7 @@ static void print_speed(const struct bench_speed *speed)
         "  %-26s %8.2f bytes a page by its own account, %.2f as the kernel counts  (goal <= 90)\n",
         "memory", (double)speed->memory_bytes / pages, (double)speed->resident_bytes / pages);
     print_rate("bare random gather", &speed->gather, 0, "");
+    print_rate("the same, overlapping", &speed->overlapping_gather, 0, "");
     print_rate("exists", &speed->exists, speed->exists_over_gather, "  (goal >= 0.25)");
     print_rate("get", &speed->get, speed->get_over_gather, "  (goal >= 0.25)");
     print_rate("reserve + confirm, free", &speed->reserve_free,
@@ -112,11 +113,15 @@ static double ms(uint64_t ns)
 static void print_load(const char *name, const struct bench_load *load)
 {
     printf(
-        "  %-10s %10s requests in %.1f s: %.3f ms p50, %.3f ms p99, %.3f ms p99.9, %.3f ms worst; "
-        "%s over 5 ms; the core was taken away %s times\n",
+        "  %-10s %10s requests in %.1f s: %.3f ms p50, %.3f ms p99, %.3f ms p99.9, %.3f ms worst, "
+        "%s over 5 ms\n",
         name, COUNT(load->requests), load->seconds, ms(load->p50_ns), ms(load->p99_ns),
-        ms(load->p999_ns), ms(load->worst_ns), COUNT(load->over_5_ms),
-        COUNT(load->involuntary_switches));
+        ms(load->p999_ns), ms(load->worst_ns), COUNT(load->over_5_ms));
+    printf("  %-10s without the %s requests during which the core was taken away: %.3f ms worst, "
+           "%s over "
+           "5 ms\n",
+           "", COUNT(load->disturbed), ms(load->undisturbed_worst_ns),
+           COUNT(load->undisturbed_over_5_ms));
 }
 
 static void print_stall(const struct bench_stall *stall)
@@ -187,6 +192,7 @@ static void write_speed(struct json_writer *json, const struct bench_speed *spee
     number(json, "bytes_per_page", (double)speed->memory_bytes / (double)speed->pages);
     number(json, "resident_bytes_per_page", (double)speed->resident_bytes / (double)speed->pages);
     rate(json, "gather_lines_per_s", &speed->gather);
+    rate(json, "overlapping_gather_lines_per_s", &speed->overlapping_gather);
     rate(json, "exists_keys_per_s", &speed->exists);
     rate(json, "get_keys_per_s", &speed->get);
     rate(json, "reserve_confirm_free_keys_per_s", &speed->reserve_free);
@@ -207,7 +213,9 @@ static void write_load(struct json_writer *json, const char *name, const struct 
     number(json, "p999_ms", ms(load->p999_ns));
     number(json, "worst_ms", ms(load->worst_ns));
     count(json, "over_5_ms", load->over_5_ms);
-    count(json, "involuntary_switches", load->involuntary_switches);
+    count(json, "disturbed_requests", load->disturbed);
+    number(json, "undisturbed_worst_ms", ms(load->undisturbed_worst_ns));
+    count(json, "undisturbed_over_5_ms", load->undisturbed_over_5_ms);
     json_write_object_end(json);
 }
 

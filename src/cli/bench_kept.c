@@ -138,18 +138,31 @@ static uint64_t involuntary_switches(void)
     return (uint64_t)usage.ru_nivcsw;
 }
 
+static void count_request(struct bench_load *load, uint64_t ns, bool disturbed)
+{
+    load->over_5_ms += ns > SLOW_NS;
+    if (disturbed) {
+        load->disturbed++;
+        return;
+    }
+    load->undisturbed_over_5_ms += ns > SLOW_NS;
+    if (ns > load->undisturbed_worst_ns)
+        load->undisturbed_worst_ns = ns;
+}
+
 static void run_load(struct kept_run *run, uint64_t seconds, struct times *times,
                      struct bench_load *load, uint64_t *worst_age_ms)
 {
-    uint64_t switches = involuntary_switches(), begin_ns = clock_mono_ns(), now_ns = begin_ns;
+    uint64_t begin_ns = clock_mono_ns(), now_ns = begin_ns;
     uint64_t looked_ns = begin_ns;
     times->count = 0;
     while (now_ns - begin_ns < seconds * 1000000000U && times->count < TIMES_MAX &&
            (times->count == 0 || workplace_stop_signal() == 0)) {
         bool reads = bench_random(&run->seed) % 2 == 0;
+        uint64_t switches = involuntary_switches();
         uint64_t ns = reads ? timed_get(run) : timed_write(run, BENCH_BATCH);
+        count_request(load, ns, involuntary_switches() != switches);
         times->ns[times->count++] = ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns;
-        load->over_5_ms += ns > SLOW_NS;
         now_ns = clock_mono_ns();
         if (now_ns - looked_ns > 250000000U) {
             registry_visit(run->registry, see_age, worst_age_ms);
@@ -157,7 +170,6 @@ static void run_load(struct kept_run *run, uint64_t seconds, struct times *times
         }
     }
     load->seconds = (double)(now_ns - begin_ns) / 1e9;
-    load->involuntary_switches = involuntary_switches() - switches;
     load->requests = times->count;
     qsort(times->ns, times->count, sizeof *times->ns, compare_ns);
     load->p50_ns = times->ns[times->count / 2];

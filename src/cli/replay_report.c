@@ -50,9 +50,10 @@ double replay_picture(struct buffer *out, const struct trace *trace,
 static void print_picture(FILE *out, const struct trace *trace, const struct replay_result *result)
 {
     struct buffer picture = {0};
+    size_t per_column = (result->requests + PICTURE_WIDTH - 1) / PICTURE_WIDTH;
     double highest = replay_picture(&picture, trace, result, PICTURE_WIDTH);
-    fprintf(out, "\n  hit ratio over time, 0 to %.4f, each column about %zu requests\n", highest,
-            (result->requests + PICTURE_WIDTH - 1) / PICTURE_WIDTH);
+    fprintf(out, "\n  hit ratio over time, 0 to %.4f, each column about %zu request%s\n", highest,
+            per_column, per_column == 1 ? "" : "s");
     fprintf(out, "  |%s|\n", buffer_text(&picture));
     buffer_done(&picture);
 }
