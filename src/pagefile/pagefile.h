@@ -77,7 +77,8 @@ struct pagefile_ops {
      * KVS_OK may be run again. In a forked child every I/O ends with -ENXIO. Any number of threads
      * at once. */
     enum kvs_status (*run)(struct pagefile *, struct page_batch *, uint64_t deadline_ns);
-    /* Makes what was written visible to other machines and a crash (fdatasync). Errors:
+    /* Makes what was written safe from a crash (fdatasync). Where other machines may have the file
+     * open (info.needs_deadline) each write is visible to them when it has ended. Errors:
      * KVS_ERR_FILE_SYNC. Blocks without a bound. */
     enum kvs_status (*sync)(struct pagefile *, struct kvs_error *);
     /* Memory that many I/Os will use; engines that gain nothing from it do nothing. */

@@ -164,7 +164,9 @@ static ssize_t write_cached(struct transfer *transfer)
         }
         transfer->moved += (uint64_t)put;
     }
-    return 0;
+    /* Other machines are told of the page next: it must have left this one's cache. Here, because
+     * the caller has a deadline and this has none. */
+    return transfer->file->filesystem.network && fdatasync(transfer->file->fd) != 0 ? -errno : 0;
 }
 
 static ssize_t write_direct(struct transfer *transfer)
