@@ -311,7 +311,7 @@ enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now
                          NUM(CATALOG_PAGES_MAX));
     struct catalog *catalog = allocate(options);
     if (catalog == NULL)
-        return error_set(error, KVS_ERR_NO_MEMORY);
+        return error_set(error, KVS_ERR_NO_MEMORY, "making a catalog");
     catalog->now_ms = now_ms;
     limit_durations(&catalog->options);
     raise_to(&catalog->state->next_generation, options->wall_us);
@@ -321,7 +321,7 @@ enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now
         place_all(catalog);
         if (order_recency(catalog) != KVS_OK) {
             catalog_close(catalog);
-            return error_set(error, KVS_ERR_NO_MEMORY);
+            return error_set(error, KVS_ERR_NO_MEMORY, "ordering the pages of a catalog");
         }
     }
     catalog->options.recency = NULL;
