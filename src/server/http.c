@@ -3,6 +3,8 @@
  */
 #include "server/http.h"
 
+#include "server/put.h"
+
 #include <stdio.h>
 #include <strings.h>
 
@@ -526,25 +528,6 @@ const char *http_reason(int status)
     }
 }
 
-static char *put(char *to, const char *text)
-{
-    size_t length = strlen(text);
-    memcpy(to, text, length);
-    return to + length;
-}
-
-static char *put_number(char *to, size_t value)
-{
-    char digits[24];
-    size_t n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while ((value /= 10) > 0);
-    while (n > 0)
-        *to++ = digits[--n];
-    return to;
-}
-
 enum { ANSWER_HEAD_MAX = 512 }; /* bytes, without `extra` */
 
 void http_write_answer(struct buffer *out, const struct http_answer_head *head, const char *body,
@@ -554,30 +537,30 @@ void http_write_answer(struct buffer *out, const struct http_answer_head *head, 
     if (!buffer_reserve(out, ANSWER_HEAD_MAX + extra + length))
         return;
     char *at = out->data + out->length;
-    at = put(at, "HTTP/1.1 ");
-    at = put_number(at, (size_t)head->status);
+    at = put_text(at, "HTTP/1.1 ");
+    at = put_number(at, (uint64_t)head->status);
     *at++ = ' ';
-    at = put(at, http_reason(head->status));
-    at = put(at, "\r\ndate: ");
-    at = put(at, head->date);
-    at = put(at, "\r\nserver: kvshelf\r\n");
+    at = put_text(at, http_reason(head->status));
+    at = put_text(at, "\r\ndate: ");
+    at = put_text(at, head->date);
+    at = put_text(at, "\r\nserver: kvshelf\r\n");
     if (head->status != 204) {
-        at = put(at, "content-length: ");
+        at = put_text(at, "content-length: ");
         at = put_number(at, length);
-        at = put(at, "\r\n");
+        at = put_text(at, "\r\n");
         if (head->content_type != NULL) {
-            at = put(at, "content-type: ");
-            at = put(at, head->content_type);
-            at = put(at, "\r\n");
+            at = put_text(at, "content-type: ");
+            at = put_text(at, head->content_type);
+            at = put_text(at, "\r\n");
         }
     }
     if (head->extra != NULL)
-        at = put(at, head->extra);
+        at = put_text(at, head->extra);
     if (head->close)
-        at = put(at, "connection: close\r\n");
+        at = put_text(at, "connection: close\r\n");
     else if (head->version_1_0)
-        at = put(at, "connection: keep-alive\r\n");
-    at = put(at, "\r\n");
+        at = put_text(at, "connection: keep-alive\r\n");
+    at = put_text(at, "\r\n");
     if (!head->head_only && head->status != 204 && length > 0) {
         memcpy(at, body, length);
         at += length;

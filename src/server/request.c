@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "server/pages.h"
+#include "server/put.h"
 
 #include <stdlib.h>
 
@@ -117,14 +118,29 @@ static struct registry_entry *lock_entry(struct call *call)
     return NULL;
 }
 
-static void write_checksum(struct json_writer *json, uint64_t checksum)
+/* Room for a list of n values in the answer, written from where it returns; NULL on lack of memory.
+ * The writers below end with finish_list(). */
+static char *start_list(struct call *call, size_t n, size_t bytes_each)
 {
-    static const char digits[] = "0123456789abcdef";
-    char text[18];
-    text[0] = text[17] = '"';
-    for (int i = 16; i > 0; i--, checksum >>= 4)
-        text[i] = digits[checksum & 15];
-    json_write_raw(json, text, sizeof(text));
+    enum { AROUND = 64 }; /* the names and brackets of up to three lists */
+    struct buffer *out = &call->worker->answer;
+    return buffer_reserve(out, n * bytes_each + AROUND) ? out->data + out->length : NULL;
+}
+
+/* `at` is behind the last value, or behind its comma. */
+static char *end_list(char *at)
+{
+    if (at[-1] == ',')
+        at--;
+    *at++ = ']';
+    return at;
+}
+
+static void finish_list(struct call *call, char *at)
+{
+    *at++ = '}';
+    call->worker->answer.length = (size_t)(at - call->worker->answer.data);
+    answer_body(call, 200, "application/json");
 }
 
 /* ---- initialize ------------------------------------------------------------------------------*/
@@ -147,30 +163,26 @@ static void write_reserved(struct call *call)
 {
     const struct body *body = &call->worker->body;
     const struct catalog_reserved *reserved = call->worker->reserved;
-    struct json_writer json = {.out = &call->worker->answer};
-    json_write_object_begin(&json);
-    json_write_name(&json, "indices");
-    json_write_array_begin(&json);
+    char *at = start_list(call, body->keys, 2 * PUT_NUMBER_MAX + 16);
+    if (at == NULL)
+        return;
+    at = put_text(at, "{\"indices\":[");
     for (size_t i = 0; i < body->keys; i++) {
-        json_write_array_begin(&json);
-        json_write_bool(&json, reserved[i].present);
-        json_write_int64(&json, reserved[i].page);
-        json_write_array_end(&json);
+        at = put_text(at, reserved[i].present ? "[true," : "[false,");
+        at = reserved[i].page < 0 ? put_text(at, "-1") : put_number(at, (uint64_t)reserved[i].page);
+        at = put_text(at, "],");
     }
-    json_write_array_end(&json);
+    at = end_list(at);
     if (body->generations) {
-        json_write_name(&json, "generations");
-        json_write_array_begin(&json);
+        at = put_text(at, ",\"generations\":[");
         for (size_t i = 0; i < body->keys; i++) {
-            if (reserved[i].page < 0)
-                json_write_null(&json);
-            else
-                json_write_uint64(&json, reserved[i].generation);
+            at = reserved[i].page < 0 ? put_text(at, "null")
+                                      : put_number(at, reserved[i].generation);
+            *at++ = ',';
         }
-        json_write_array_end(&json);
+        at = end_list(at);
     }
-    json_write_object_end(&json);
-    answer_body(call, 200, "application/json");
+    finish_list(call, at);
 }
 
 static void serve_reserve(struct call *call)
@@ -189,54 +201,52 @@ static void serve_reserve(struct call *call)
         write_reserved(call);
 }
 
-static void write_found_details(struct json_writer *json, const struct catalog_found *found,
-                                size_t n)
+static char *put_found_details(char *at, const struct catalog_found *found, size_t n)
 {
-    json_write_name(json, "checksums");
-    json_write_array_begin(json);
+    at = put_text(at, ",\"checksums\":[");
     for (size_t i = 0; i < n; i++) {
-        if (found[i].page < 0 || !found[i].has_checksum)
-            json_write_null(json);
-        else
-            write_checksum(json, found[i].checksum);
+        at = found[i].page < 0 || !found[i].has_checksum ? put_text(at, "null")
+                                                         : put_checksum(at, found[i].checksum);
+        *at++ = ',';
     }
-    json_write_array_end(json);
-    json_write_name(json, "generations");
-    json_write_array_begin(json);
+    at = put_text(end_list(at), ",\"generations\":[");
     for (size_t i = 0; i < n; i++) {
-        if (found[i].page < 0)
-            json_write_null(json);
-        else
-            json_write_uint64(json, found[i].generation);
+        at = found[i].page < 0 ? put_text(at, "null") : put_number(at, found[i].generation);
+        *at++ = ',';
     }
-    json_write_array_end(json);
+    return end_list(at);
+}
+
+static void write_found(struct call *call)
+{
+    const struct body *body = &call->worker->body;
+    const struct catalog_found *found = call->worker->found;
+    /* Index, generation, checksum between quotes, and their commas. */
+    char *at = start_list(call, body->keys,
+                          body->checksums ? 2 * PUT_NUMBER_MAX + 21 : PUT_NUMBER_MAX + 1);
+    if (at == NULL)
+        return;
+    at = put_text(at, "{\"indices\":[");
+    for (size_t i = 0; i < body->keys; i++) {
+        at = found[i].page < 0 ? put_text(at, "null") : put_number(at, (uint64_t)found[i].page);
+        *at++ = ',';
+    }
+    at = end_list(at);
+    if (body->checksums)
+        at = put_found_details(at, found, body->keys);
+    finish_list(call, at);
 }
 
 static void serve_get(struct call *call)
 {
     const struct body *body = &call->worker->body;
-    struct catalog_found *found = call->worker->found;
     struct registry_entry *entry = lock_entry(call);
     if (entry == NULL)
         return;
     catalog_get(registry_catalog(entry), call->now_ms, body->packed, body->keys, body->checksums,
-                found);
+                call->worker->found);
     registry_unlock(entry);
-    struct json_writer json = {.out = &call->worker->answer};
-    json_write_object_begin(&json);
-    json_write_name(&json, "indices");
-    json_write_array_begin(&json);
-    for (size_t i = 0; i < body->keys; i++) {
-        if (found[i].page < 0)
-            json_write_null(&json);
-        else
-            json_write_int64(&json, found[i].page);
-    }
-    json_write_array_end(&json);
-    if (body->checksums)
-        write_found_details(&json, found, body->keys);
-    json_write_object_end(&json);
-    answer_body(call, 200, "application/json");
+    write_found(call);
 }
 
 static void serve_exists(struct call *call)
@@ -249,15 +259,13 @@ static void serve_exists(struct call *call)
     catalog_exists(registry_catalog(entry), call->now_ms, body->packed, body->keys, body->checksums,
                    exists);
     registry_unlock(entry);
-    struct json_writer json = {.out = &call->worker->answer};
-    json_write_object_begin(&json);
-    json_write_name(&json, "exists");
-    json_write_array_begin(&json);
+    char *at = start_list(call, body->keys, 6);
+    if (at == NULL)
+        return;
+    at = put_text(at, "{\"exists\":[");
     for (size_t i = 0; i < body->keys; i++)
-        json_write_bool(&json, exists[i]);
-    json_write_array_end(&json);
-    json_write_object_end(&json);
-    answer_body(call, 200, "application/json");
+        at = put_text(at, exists[i] ? "true," : "false,");
+    finish_list(call, end_list(at));
 }
 
 static void serve_delete(struct call *call)
@@ -391,10 +399,13 @@ static void write_key(struct json_writer *json, const struct slot *slot, uint32_
     json_write_string(json, text, key_format(&key, ns, text, sizeof(text)));
     json_write_uint64(json, page);
     json_write_uint64(json, slot->generation);
-    if (slot_has_checksum(slot))
-        write_checksum(json, slot->value);
-    else
+    if (slot_has_checksum(slot)) {
+        char checksum[18];
+        put_checksum(checksum, slot->value);
+        json_write_raw(json, checksum, sizeof(checksum));
+    } else {
         json_write_null(json);
+    }
     json_write_array_end(json);
 }
 
