@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/stat_read.h"
 #include "cli/workplace.h"
 
 #include <stdlib.h>
@@ -92,6 +93,19 @@ static enum kvs_status check_memory(const struct replay_arguments *arguments, si
     return status;
 }
 
+/* What an earlier run has left in a directory, for the report only. */
+static uint64_t pages_at_start(const struct workplace *place)
+{
+    struct stat_dir dir = {0};
+    uint64_t pages = 0;
+    if (place->path != NULL && !place->temporary &&
+        stat_dir_read(place->path, &dir, NULL) == KVS_OK)
+        for (size_t i = 0; i < dir.num_catalogs; i++)
+            pages += dir.catalogs[i].committed;
+    stat_dir_done(&dir);
+    return pages;
+}
+
 static enum kvs_status replay_in(const struct cli *cli, const struct replay_arguments *arguments,
                                  const struct trace *trace, const struct workplace *place,
                                  struct kvs_error *error)
@@ -112,6 +126,7 @@ static enum kvs_status replay_in(const struct cli *cli, const struct replay_argu
         .log = {output_log, NULL},
     };
     struct replay_target *target = NULL;
+    uint64_t at_start = pages_at_start(place);
     status = arguments->no_io ? replay_memory_open(&options, &target, error)
                               : replay_store_open(&options, &target, error);
     if (status != KVS_OK)
@@ -121,6 +136,7 @@ static enum kvs_status replay_in(const struct cli *cli, const struct replay_argu
     struct replay_result result;
     status = replay_run(trace, target, batch, show_progress, &progress, &result, error);
     progress_end(&progress);
+    result.pages_at_start = at_start;
     target->ops->close(target);
     if (status == KVS_OK)
         status = report(cli, arguments, trace, &result, error);

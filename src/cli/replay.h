@@ -17,7 +17,8 @@ struct replay_times {
 };
 
 struct replay_result {
-    size_t requests; /* done: less than the trace has when it was interrupted */
+    uint64_t pages_at_start; /* committed by an earlier run: set by the caller */
+    size_t requests;         /* done: less than the trace has when it was interrupted */
     uint64_t pages_asked, pages_hit, pages_written, pages_not_stored;
     uint64_t bytes_in, bytes_out; /* read from and written to the target */
     uint64_t wrong_bytes, wrong_pages;

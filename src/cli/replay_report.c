@@ -80,6 +80,9 @@ static void print_times(FILE *out, const char *name, struct replay_times *times)
 void replay_print(FILE *out, const struct trace *trace, struct replay_result *result,
                   bool moves_bytes)
 {
+    if (moves_bytes)
+        print_count(out, "pages at the start", result->pages_at_start,
+                    result->pages_at_start == 0 ? "pages: cold" : "pages of an earlier run: warm");
     print_count(out, "requests", result->requests,
                 result->interrupted ? "(interrupted before the end)" : "");
     print_count(out, "pages asked", result->pages_asked, "pages");
@@ -115,6 +118,7 @@ void replay_write_json(struct buffer *out, struct replay_result *result, bool mo
 {
     struct json_writer json = {.out = out};
     json_write_object_begin(&json);
+    write_count(&json, "pages_at_start", result->pages_at_start);
     write_count(&json, "requests", result->requests);
     json_write_name(&json, "interrupted");
     json_write_bool(&json, result->interrupted);
