@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* What getopt returns for an option: its place in the table from here on. */
-enum { OPTION_HELP = 'h', OPTION_JSON = 256, OPTION_FIRST = 257 };
+enum { OPTION_JSON = 256, OPTION_FIRST = 257 };
 
 static size_t option_count(const struct cli_command *command)
 {
@@ -25,7 +25,7 @@ static size_t option_count(const struct cli_command *command)
 }
 
 static void fill_getopt(const struct cli_command *command,
-                        struct option ret_options[CLI_OPTIONS_MAX + 3])
+                        struct option ret_options[CLI_OPTIONS_MAX + 2])
 {
     size_t n = option_count(command);
     for (size_t i = 0; i < n; i++)
@@ -34,7 +34,6 @@ static void fill_getopt(const struct cli_command *command,
             .has_arg = command->options[i].value != NULL ? required_argument : no_argument,
             .val = OPTION_FIRST + (int)i,
         };
-    ret_options[n++] = (struct option){"help", no_argument, NULL, OPTION_HELP};
     if (command->json)
         ret_options[n++] = (struct option){"json", no_argument, NULL, OPTION_JSON};
     ret_options[n] = (struct option){0};
@@ -44,10 +43,10 @@ static void fill_getopt(const struct cli_command *command,
 static enum kvs_status unknown_option(const struct cli_command *command, const char *given,
                                       const struct option options[], struct kvs_error *error)
 {
-    const char *names[CLI_OPTIONS_MAX + 3];
-    size_t n = 0;
-    for (; options[n].name != NULL; n++)
-        names[n] = options[n].name;
+    const char *names[CLI_OPTIONS_MAX + 2] = {"help"};
+    size_t n = 1;
+    for (size_t i = 0; options[i].name != NULL; i++)
+        names[n++] = options[i].name;
     char name[TEXT_NAME_MAX + 1], advice[2 * TEXT_NAME_MAX + 64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(given, "="), given);
     const char *nearest = text_nearest(name + strspn(name, "-"), names, n);
@@ -59,10 +58,10 @@ static enum kvs_status unknown_option(const struct cli_command *command, const c
 }
 
 static enum kvs_status wrong_arguments(const struct cli_command *command, struct kvs_error *error,
-                                       const char *format, const char *detail)
+                                       const char *problem_with, const char *word)
 {
     char problem[256];
-    snprintf(problem, sizeof(problem), "%s%s", format, detail);
+    snprintf(problem, sizeof(problem), "%s%s", problem_with, word);
     return error_set(error, KVS_ERR_USAGE_ARGUMENTS, command->name, problem);
 }
 
@@ -86,10 +85,57 @@ static bool is_among(int argc, char *argv[], const char *word)
     return false;
 }
 
+/* getopt takes the beginning of a name for the name; a script that does so breaks when an option is
+ * added, so only whole names count. */
+static bool is_whole_name(const char *given, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(given, "--", 2) == 0 && strncmp(given + 2, name, length) == 0 &&
+           (given[2 + length] == '\0' || given[2 + length] == '=');
+}
+
+/* What getopt could not take: an unknown option, or a flag with a value. There are no short
+ * options. */
+static enum kvs_status refuse_option(const struct cli *cli, const char *word,
+                                     const struct option names[], struct kvs_error *error)
+{
+    if (optopt >= OPTION_FIRST || optopt == OPTION_JSON)
+        return wrong_arguments(cli->command, error, "no value may follow the flag in ", word);
+    char letter[] = {'-', (char)optopt, '\0'};
+    return unknown_option(cli->command, optopt == 0 ? word : letter, names, error);
+}
+
+/* One call of getopt; *ret_done at the end of the options. */
+static enum kvs_status read_option(struct cli *cli, int argc, char *argv[],
+                                   const struct option names[], bool *ret_done,
+                                   struct kvs_error *error)
+{
+    int at = 0;
+    int found = getopt_long(argc, argv, ":", names, &at);
+    if (found == -1) {
+        *ret_done = true;
+        return KVS_OK;
+    }
+    if (found == ':')
+        return wrong_arguments(cli->command, error, "a value is missing after ", argv[optind - 1]);
+    if (found == '?')
+        return refuse_option(cli, argv[optind - 1], names, error);
+    /* The option's word comes before its value if that is a word of its own. */
+    const char *given =
+        argv[optarg != NULL && optarg == argv[optind - 1] ? optind - 2 : optind - 1];
+    if (!is_whole_name(given, names[at].name))
+        return unknown_option(cli->command, given, names, error);
+    if (found == OPTION_JSON)
+        cli->json = true;
+    else
+        cli->values[found - OPTION_FIRST] = optarg == NULL ? "" : optarg;
+    return KVS_OK;
+}
+
 enum kvs_status cli_parse(const struct cli_command *command, int argc, char *argv[],
                           struct cli *ret_cli, struct kvs_error *error)
 {
-    struct option options[CLI_OPTIONS_MAX + 3];
+    struct option names[CLI_OPTIONS_MAX + 2];
     *ret_cli = (struct cli){
         .command = command,
         .json = command->json && is_among(argc, argv, "--json"),
@@ -97,25 +143,13 @@ enum kvs_status cli_parse(const struct cli_command *command, int argc, char *arg
     };
     if (ret_cli->help)
         return KVS_OK;
-    fill_getopt(command, options);
+    fill_getopt(command, names);
     opterr = 0;
     optind = 0; /* starts anew, whatever was parsed before */
-    for (;;) {
-        int word = optind > 0 ? optind : 1;
-        int found = getopt_long(argc, argv, ":h", options, NULL);
-        if (found == -1)
-            break;
-        if (found == '?') {
-            /* A short option leaves optind at its word until the last letter of it. */
-            const char *given = argv[optind > word || optopt == 0 ? optind - 1 : word];
-            return unknown_option(command, given, options, error);
-        }
-        if (found == ':')
-            return wrong_arguments(command, error, "a value is missing after ", argv[optind - 1]);
-        if (found == OPTION_JSON)
-            ret_cli->json = true;
-        else if (found >= OPTION_FIRST)
-            ret_cli->values[found - OPTION_FIRST] = optarg == NULL ? "" : optarg;
+    for (bool done = false; !done;) {
+        enum kvs_status status = read_option(ret_cli, argc, argv, names, &done, error);
+        if (status != KVS_OK)
+            return status;
     }
     ret_cli->arguments = argv + optind;
     ret_cli->argument_count = (size_t)(argc - optind);
