@@ -4,6 +4,7 @@
 #ifndef KVSHELF_SERVER_PUT_H
 #define KVSHELF_SERVER_PUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -27,17 +28,34 @@ static inline char *put_number(char *to, uint64_t value)
         "00010203040506070809101112131415161718192021222324252627282930313233"
         "34353637383940414243444546474849505152535455565758596061626364656667"
         "6869707172737475767778798081828384858687888990919293949596979899";
-    char digits[PUT_NUMBER_MAX + 1];
-    char *end = digits + sizeof(digits), *at = end;
-    while (value >= 100) {
+    unsigned length = 1;
+    for (uint64_t rest = value; rest >= 10; length++) {
+        if (rest >= 10000) {
+            rest /= 10000;
+            length += 3;
+        } else {
+            rest /= 10;
+        }
+    }
+    char *end = to + length, *at = end;
+    for (; value >= 100; value /= 100) {
         at -= 2;
         memcpy(at, pairs + 2 * (value % 100), 2);
-        value /= 100;
     }
-    at -= 2;
-    memcpy(at, pairs + 2 * value, 2);
-    at += value < 10;
-    return put_bytes(to, at, (size_t)(end - at));
+    if (value >= 10)
+        memcpy(to, pairs + 2 * value, 2);
+    else
+        *to = (char)('0' + value);
+    return end;
+}
+
+/* true or false. Needs room for PUT_BOOL_BYTES. */
+enum { PUT_BOOL_BYTES = 8 };
+static inline char *put_bool(char *to, bool value)
+{
+    static const char texts[2][PUT_BOOL_BYTES] = {"false", "true"};
+    memcpy(to, texts[value], PUT_BOOL_BYTES);
+    return to + 5 - value;
 }
 
 /* 16 hex digits between quotes. */

@@ -168,7 +168,9 @@ static void write_reserved(struct call *call)
         return;
     at = put_text(at, "{\"indices\":[");
     for (size_t i = 0; i < body->keys; i++) {
-        at = put_text(at, reserved[i].present ? "[true," : "[false,");
+        *at++ = '[';
+        at = put_bool(at, reserved[i].present);
+        *at++ = ',';
         at = reserved[i].page < 0 ? put_text(at, "-1") : put_number(at, (uint64_t)reserved[i].page);
         at = put_text(at, "],");
     }
@@ -259,12 +261,14 @@ static void serve_exists(struct call *call)
     catalog_exists(registry_catalog(entry), call->now_ms, body->packed, body->keys, body->checksums,
                    exists);
     registry_unlock(entry);
-    char *at = start_list(call, body->keys, 6);
+    char *at = start_list(call, body->keys, PUT_BOOL_BYTES);
     if (at == NULL)
         return;
     at = put_text(at, "{\"exists\":[");
-    for (size_t i = 0; i < body->keys; i++)
-        at = put_text(at, exists[i] ? "true," : "false,");
+    for (size_t i = 0; i < body->keys; i++) {
+        at = put_bool(at, exists[i]);
+        *at++ = ',';
+    }
     finish_list(call, end_list(at));
 }
 
