@@ -70,6 +70,7 @@ static const struct cli_option options[] = {
     {"only", "PART",
      "One part: 'speed' (memory, and requests on one core), 'stall' (requests while the image is "
      "written) or 'reopen'. Default: all."},
+    {"save", "FILE", "Also write what --json would print to this file."},
     {0},
 };
 

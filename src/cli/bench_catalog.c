@@ -6,6 +6,7 @@
 #include "cli/output.h"
 #include "cli/workplace.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -244,10 +245,9 @@ static void write_reopen(struct json_writer *json, const struct bench_reopen *re
     json_write_object_end(json);
 }
 
-static enum kvs_status print_json(const struct catalog_bench *bench, struct kvs_error *error)
+static void write_json(struct buffer *out, const struct catalog_bench *bench)
 {
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
+    struct json_writer json = {.out = out};
     json_write_object_begin(&json);
     json_write_name(&json, "version");
     json_write_text(&json, kvs_version());
@@ -267,8 +267,26 @@ static enum kvs_status print_json(const struct catalog_bench *bench, struct kvs_
         write_reopen(&json, &bench->reopen);
     json_write_array_end(&json);
     json_write_object_end(&json);
-    enum kvs_status status = output_buffer(stdout, &out, error);
+}
+
+static enum kvs_status print_json(const struct catalog_bench *bench, FILE *to,
+                                  struct kvs_error *error)
+{
+    struct buffer out = {0};
+    write_json(&out, bench);
+    enum kvs_status status = output_buffer(to, &out, error);
     buffer_done(&out);
+    return status;
+}
+
+static enum kvs_status save_json(const struct catalog_bench *bench, const char *path,
+                                 struct kvs_error *error)
+{
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        return error_set(error, KVS_ERR_OUTPUT, strerror(errno));
+    enum kvs_status status = print_json(bench, file, error);
+    fclose(file); /* all of it has been flushed */
     return status;
 }
 
@@ -308,6 +326,8 @@ int bench_catalog(const struct cli *cli)
     if (workplace_stop_signal() != 0)
         return 128 + workplace_stop_signal();
     if (status == KVS_OK)
-        status = cli_json(cli) ? print_json(&bench, &error) : print(&bench, &error);
+        status = cli_json(cli) ? print_json(&bench, stdout, &error) : print(&bench, &error);
+    if (status == KVS_OK && cli_has(cli, "save"))
+        status = save_json(&bench, cli_text(cli, "save", NULL), &error);
     return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
 }
