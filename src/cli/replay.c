@@ -11,6 +11,7 @@
 #include "cli/workplace.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { PAGES_DEFAULT = 5000, PAGE_BYTES_DEFAULT = 256 << 10, PAGE_BYTES_MAX = 1 << 30 };
@@ -93,17 +94,34 @@ static enum kvs_status check_memory(const struct replay_arguments *arguments, si
     return status;
 }
 
-/* What an earlier run has left in a directory, for the report only. */
-static uint64_t pages_at_start(const struct workplace *place)
+/* What an earlier run has left in a directory. Another geometry is refused here already: a store
+ * would find it only after it has made the page file as large as it was told. */
+static enum kvs_status look_at_dir(const struct replay_arguments *arguments,
+                                   const struct workplace *place, uint64_t *ret_pages,
+                                   struct kvs_error *error)
 {
-    struct stat_dir dir = {0};
-    uint64_t pages = 0;
-    if (place->path != NULL && !place->temporary &&
-        stat_dir_read(place->path, &dir, NULL) == KVS_OK)
-        for (size_t i = 0; i < dir.num_catalogs; i++)
-            pages += dir.catalogs[i].committed;
+    *ret_pages = 0;
+    if (place->path == NULL || place->temporary)
+        return KVS_OK;
+    struct stat_dir dir;
+    enum kvs_status status = stat_dir_read(place->path, &dir, NULL);
+    /* Whatever else there is to say of the directory the store will say. */
+    bool nothing_there = status != KVS_OK;
+    status = KVS_OK;
+    for (size_t i = 0; !nothing_there && i < dir.num_catalogs; i++) {
+        const struct image_header *header = &dir.catalogs[i].header;
+        if (dir.catalogs[i].error.status != KVS_OK || header->rank != 0 ||
+            strcmp(header->ns, "kv") != 0)
+            continue;
+        *ret_pages = dir.catalogs[i].committed;
+        if (header->num_pages != arguments->capacity_pages ||
+            (header->bytes_per_page != 0 && header->bytes_per_page != arguments->page_bytes))
+            status = error_set(error, KVS_ERR_GEOMETRY_DIFFERS, "0", "kv", NUM(header->num_pages),
+                               NUM(header->bytes_per_page), NUM(arguments->capacity_pages),
+                               NUM(arguments->page_bytes));
+    }
     stat_dir_done(&dir);
-    return pages;
+    return status;
 }
 
 static enum kvs_status replay_in(const struct cli *cli, const struct replay_arguments *arguments,
@@ -126,7 +144,10 @@ static enum kvs_status replay_in(const struct cli *cli, const struct replay_argu
         .log = {output_log, NULL},
     };
     struct replay_target *target = NULL;
-    uint64_t at_start = pages_at_start(place);
+    uint64_t pages_at_start;
+    status = look_at_dir(arguments, place, &pages_at_start, error);
+    if (status != KVS_OK)
+        return status;
     status = arguments->no_io ? replay_memory_open(&options, &target, error)
                               : replay_store_open(&options, &target, error);
     if (status != KVS_OK)
@@ -136,7 +157,7 @@ static enum kvs_status replay_in(const struct cli *cli, const struct replay_argu
     struct replay_result result;
     status = replay_run(trace, target, batch, show_progress, &progress, &result, error);
     progress_end(&progress);
-    result.pages_at_start = at_start;
+    result.pages_at_start = pages_at_start;
     target->ops->close(target);
     if (status == KVS_OK)
         status = report(cli, arguments, trace, &result, error);

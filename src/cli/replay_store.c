@@ -123,6 +123,8 @@ static enum kvs_status store_start(struct store_target *store,
     open.file_size = options->capacity_pages * options->page_bytes;
     open.metadata_dir = options->kept ? options->dir : NULL;
     open.eviction = options->eviction;
+    open.model =
+        "kvshelf replay"; /* so that no engine's pages are taken for these, nor the reverse */
     open.log = options->log.fn;
     open.log_arg = options->log.arg;
     enum kvs_status status = prefix.failed
