@@ -9,7 +9,7 @@
 
 #define DOCUMENT "https://github.com/kvshelf/kvshelf/blob/main/docs/errors.md"
 
-enum { WORDS_MAX = 4096, INDENT = 2 };
+enum { WORDS_MAX = 4096, INDENT = 2, PART_MIN = 4 };
 
 static const char *severity_name(enum error_severity severity)
 {
@@ -19,17 +19,26 @@ static const char *severity_name(enum error_severity severity)
 
 /* ---- For people -------------------------------------------------------------------------------*/
 
-static void print_list(FILE *out)
+/* Those whose message holds `part`, under the names of their groups. Returns how many. */
+static size_t print_list(FILE *out, const char *part)
 {
-    size_t n;
+    size_t n, printed = 0;
     const struct error_info *errors = error_catalogue(&n);
+    const char *group = "";
     char code[ERROR_CODE_MAX];
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || strcmp(error_type(&errors[i]), error_type(&errors[i - 1])) != 0)
-            fprintf(out, "%s%s\n", i == 0 ? "" : "\n", error_type(&errors[i]));
+        if (strcasestr(errors[i].message, part) == NULL)
+            continue;
+        if (strcmp(error_type(&errors[i]), group) != 0)
+            fprintf(out, "%s%s\n", printed == 0 ? "" : "\n", error_type(&errors[i]));
+        group = error_type(&errors[i]);
         fprintf(out, "  %s  %s\n", error_code(&errors[i], code), errors[i].message);
+        printed++;
     }
-    fputs("\nkvshelf explain CODE shows one; kvshelf explain 'a line of a log' finds it.\n", out);
+    if (printed > 0)
+        fputs("\nkvshelf explain CODE shows one; kvshelf explain 'a line of a log' finds it.\n",
+              out);
+    return printed;
 }
 
 static void print_section(FILE *out, const char *title, const char *text)
@@ -192,13 +201,13 @@ static int explain_one(const struct cli *cli)
     int code = CLI_OK;
     const char *wanted = joined_arguments(cli, &text);
     const struct error_info *found = error_match(wanted);
-    if (found == NULL) {
-        error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted);
-        code = cli_fail(cli, &error);
-    } else if (cli_json(cli)) {
+    if (found != NULL && cli_json(cli)) {
         code = print_records(cli, found, 1);
-    } else {
+    } else if (found != NULL) {
         print_one(stdout, found);
+    } else if (cli_json(cli) || strlen(wanted) < PART_MIN || print_list(stdout, wanted) == 0) {
+        error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted[0] == '\0' ? "(empty)" : wanted);
+        code = cli_fail(cli, &error);
     }
     buffer_done(&text);
     return code;
@@ -217,7 +226,7 @@ static int run(const struct cli *cli)
         const struct error_info *errors = error_catalogue(&n);
         return print_records(cli, errors, n);
     }
-    print_list(stdout);
+    print_list(stdout, "");
     return CLI_OK;
 }
 
@@ -233,7 +242,8 @@ const struct cli_command cli_explain = {
     .about =
         "Without an argument: lists every error that kvshelf can report. With a code (KVS-201), "
         "a symbol (KVS_ERR_CONFIG_LOAD), an id (config-load), or a whole message pasted from a "
-        "log: shows that one, with its common causes, remedies and an example.\n"
+        "log: shows that one, with its common causes, remedies and an example. A part of several "
+        "messages lists them.\n"
         "\n"
         "With --json: an array of records, each with the members id, errorCode, errorMessage, "
         "messagePattern (a regular expression), errorType, errorClass (of the Python "

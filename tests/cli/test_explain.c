@@ -60,6 +60,25 @@ static void test_one(void **state)
     program_done(&result);
 }
 
+/* A part of several messages lists them; of none or with --json, where one record is wanted, it
+ * fails. */
+static void test_several(void **state)
+{
+    (void)state;
+    struct program_result result = PROGRAM("explain", "not initialized");
+    assert_int_equal(result.exit_code, 0);
+    assert_true(holds(&result.out, "KVS-301"));
+    assert_true(holds(&result.out, "KVS-302"));
+    assert_false(holds(&result.out, "KVS-201"));
+    program_done(&result);
+    result = PROGRAM("explain", "not initialized", "--json");
+    assert_int_equal(result.exit_code, 1);
+    program_done(&result);
+    result = PROGRAM("explain", "");
+    assert_int_equal(result.exit_code, 1);
+    program_done(&result);
+}
+
 static void test_none(void **state)
 {
     (void)state;
@@ -218,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list),
         cmocka_unit_test(test_one),
+        cmocka_unit_test(test_several),
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_one_record_is_an_array),
