@@ -10,9 +10,7 @@
 
 static enum kvs_status try_open(struct store_fixture *f, struct kvs_error *error)
 {
-    const struct store_parts parts = {.metadata = &f->metadata.client,
-                                      .open_file = fake_engine_open,
-                                      .open_file_arg = &f->engine};
+    const struct store_parts parts = fixture_parts(f);
     return store_open(&f->options, &parts, &f->store, error);
 }
 

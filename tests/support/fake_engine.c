@@ -61,7 +61,8 @@ enum kvs_status fake_engine_open(void *arg, enum kvs_io_engine kind,
     if (engine->open_fails != KVS_OK)
         return error_set(error, KVS_ERR_NO_MEMORY, "playing a broken disk");
     struct fake_file *file = calloc(1, sizeof(*file));
-    assert_non_null(file);
+    if (file == NULL)
+        return error_set(error, KVS_ERR_NO_MEMORY, "opening a fake file");
     pthread_mutex_lock(&engine->lock);
     size_t number = file_number(engine, options->path);
     if (number == engine->file_count) {
@@ -72,8 +73,13 @@ enum kvs_status fake_engine_open(void *arg, enum kvs_io_engine kind,
     }
     struct fake_store_file *content = &engine->files[number];
     if (content->size < options->file_size) {
-        content->bytes = realloc(content->bytes, options->file_size);
-        assert_non_null(content->bytes);
+        uint8_t *bytes = realloc(content->bytes, options->file_size);
+        if (bytes == NULL) {
+            pthread_mutex_unlock(&engine->lock);
+            free(file);
+            return error_set(error, KVS_ERR_NO_MEMORY, "growing a fake file");
+        }
+        content->bytes = bytes;
         memset(content->bytes + content->size, 0, options->file_size - content->size);
         content->size = options->file_size;
     }

@@ -55,11 +55,16 @@ static enum kvs_status begin_with(struct fake_metadata *fake, enum fake_call cal
     return KVS_OK;
 }
 
+static enum kvs_status end_without_memory(struct fake_metadata *fake, struct kvs_error *error)
+{
+    pthread_mutex_unlock(&fake->lock);
+    return error_set(error, KVS_ERR_NO_MEMORY, "reading keys");
+}
+
 static struct key *parse(const struct metadata_text keys[], size_t n, const char *ns)
 {
     struct key *parsed = calloc(n + 1, sizeof(*parsed));
-    assert_non_null(parsed);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; parsed != NULL && i < n; i++)
         key_parse(&parsed[i], keys[i].text, keys[i].length, ns);
     return parsed;
 }
@@ -112,13 +117,15 @@ static enum kvs_status fake_reserve(struct metadata_client *client,
     if (status != KVS_OK)
         return status;
     struct key *parsed = parse(keys, n, scope->ns);
+    if (parsed == NULL)
+        return end_without_memory(fake, error);
     status = catalog_reserve(catalog, fake->now_ms, parsed, n, true, 0, ret_reserved);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; status == KVS_OK && i < n; i++)
         if (ret_reserved[i].page >= 0)
             ret_reserved[i].page += fake->page_offset;
     free(parsed);
     pthread_mutex_unlock(&fake->lock);
-    return status;
+    return status == KVS_OK ? KVS_OK : error_set(error, status, "reserving pages");
 }
 
 static enum kvs_status fake_confirm(struct metadata_client *client,
@@ -170,6 +177,8 @@ static enum kvs_status fake_get(struct metadata_client *client, const struct met
     if (status != KVS_OK)
         return status;
     struct key *parsed = parse(keys, n, scope->ns);
+    if (parsed == NULL)
+        return end_without_memory(fake, error);
     catalog_get(catalog, fake->now_ms, parsed, n, true, ret_found);
     for (size_t i = 0; i < n; i++) {
         if (ret_found[i].page >= 0)
@@ -193,6 +202,8 @@ static enum kvs_status fake_exists(struct metadata_client *client,
     if (status != KVS_OK)
         return status;
     struct key *parsed = parse(keys, n, scope->ns);
+    if (parsed == NULL)
+        return end_without_memory(fake, error);
     catalog_exists(catalog, fake->now_ms, parsed, n, true, ret_exists);
     free(parsed);
     pthread_mutex_unlock(&fake->lock);
@@ -210,6 +221,8 @@ static enum kvs_status fake_delete(struct metadata_client *client,
     if (status != KVS_OK)
         return status;
     struct key *parsed = parse(keys, n, scope->ns);
+    if (parsed == NULL)
+        return end_without_memory(fake, error);
     catalog_delete(catalog, fake->now_ms, parsed, n);
     free(parsed);
     pthread_mutex_unlock(&fake->lock);

@@ -38,15 +38,20 @@ struct store_fixture *fixture_new(void)
     return fixture;
 }
 
-void fixture_open(struct store_fixture *fixture)
+struct store_parts fixture_parts(struct store_fixture *fixture)
 {
-    const struct store_parts parts = {
+    return (struct store_parts){
         .metadata = &fixture->metadata.client,
         .open_file = fake_engine_open,
         .open_file_arg = &fixture->engine,
         .now_ns = fixture_now,
         .now_arg = fixture,
     };
+}
+
+void fixture_open(struct store_fixture *fixture)
+{
+    const struct store_parts parts = fixture_parts(fixture);
     struct kvs_error error = {0};
     if (store_open(&fixture->options, &parts, &fixture->store, &error) != KVS_OK)
         fail_msg("the store does not open: %s", error.message);

@@ -29,6 +29,7 @@ struct store_fixture {
 /* Options for FIXTURE_PAGES pages; change them before fixture_open(). */
 struct store_fixture *fixture_new(void);
 struct store_fixture *fixture_free(struct store_fixture *fixture); /* closes; returns NULL */
+struct store_parts fixture_parts(struct store_fixture *fixture);   /* for store_open() */
 void fixture_open(struct store_fixture *fixture);                  /* fails the test if it fails */
 void fixture_close(struct store_fixture *fixture);
 
