@@ -35,6 +35,11 @@ foreach(source ${KVSHELF_TESTS})
   add_test(NAME ${floor}/${name} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
 endforeach()
 
+# The same for kills: `ninja -C build/release kill-test-long`
+if(TARGET kill_test_kill)
+  add_custom_target(kill-test-long USES_TERMINAL COMMAND kill_test_kill --kills 400 --seed 1)
+endif()
+
 file(GLOB KVSHELF_REPOSITORY_TESTS CONFIGURE_DEPENDS tests/repository/test_*.sh)
 foreach(source ${KVSHELF_REPOSITORY_TESTS})
   get_filename_component(name ${source} NAME_WE)
