@@ -155,23 +155,25 @@ enum kvs_status error_set_args(struct kvs_error *error, enum kvs_status status,
 {
     if (error == NULL)
         return status;
-    error->status = status;
     const struct error_info *info = error_find(status);
     const char *at = info == NULL ? "Unknown error" : info->message;
+    /* Apart from *error, whose message may be one of the arguments. */
+    char message[KVS_ERROR_MESSAGE_MAX];
     size_t length = 0, used = 0;
     struct piece piece;
     bool fits = true;
     while (fits && next_piece(&at, &piece)) {
-        /* A missing argument leaves its placeholder to be seen; a test counts them in the sources.
-         */
+        /* A missing argument leaves its placeholder to be seen; a test counts arguments. */
         if (piece.placeholder && args[used] != NULL) {
             const char *arg = args[used++];
-            fits = append_cut(error->message, &length, arg, strlen(arg));
+            fits = append_cut(message, &length, arg, strlen(arg));
         } else {
-            fits = append_cut(error->message, &length, piece.text, piece.length);
+            fits = append_cut(message, &length, piece.text, piece.length);
         }
     }
-    error->message[length] = '\0';
+    message[length] = '\0';
+    memcpy(error->message, message, length + 1);
+    error->status = status;
     return status;
 }
 

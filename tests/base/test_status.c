@@ -273,6 +273,17 @@ static void test_long_messages_are_cut_at_a_character(void **state)
     }
 }
 
+/* One failure put into the words of another. */
+static void test_the_message_as_its_own_argument(void **state)
+{
+    (void)state;
+    struct kvs_error error;
+    error_set(&error, KVS_ERR_INTERNAL, "x");
+    error_set(&error, KVS_ERR_CONFIG_LOAD, "f", error.message);
+    assert_string_equal(error.message,
+                        "Failed to load config from f: Internal error in kvshelf: x");
+}
+
 static void test_numbers_as_arguments(void **state)
 {
     (void)state;
@@ -414,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_found),
         cmocka_unit_test(test_success_and_unknown),
         cmocka_unit_test(test_long_messages_are_cut_at_a_character),
+        cmocka_unit_test(test_the_message_as_its_own_argument),
         cmocka_unit_test(test_numbers_as_arguments),
         cmocka_unit_test(test_messages_get_their_arguments),
     };
