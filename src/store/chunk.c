@@ -91,7 +91,7 @@ static size_t arena_bytes(const struct chunk *chunk, const char *const keys[], s
 }
 
 void chunk_load(struct chunk *chunk, const char *const keys[], void *const buffers[], size_t pages,
-                enum stat initial, enum stat refused)
+                enum store_stat initial, enum store_stat refused)
 {
     const char *suffixes[2];
     suffixes_of(chunk->pool, suffixes);
@@ -121,7 +121,7 @@ void chunk_load(struct chunk *chunk, const char *const keys[], void *const buffe
     }
 }
 
-size_t chunk_list(struct chunk *chunk, enum stat outcome)
+size_t chunk_list(struct chunk *chunk, enum store_stat outcome)
 {
     size_t n = 0;
     for (size_t k = 0; k < chunk->keys; k++) {
@@ -133,7 +133,7 @@ size_t chunk_list(struct chunk *chunk, enum stat outcome)
     return n;
 }
 
-void chunk_turn_listed(struct chunk *chunk, size_t n, enum stat to)
+void chunk_turn_listed(struct chunk *chunk, size_t n, enum store_stat to)
 {
     for (size_t i = 0; i < n; i++)
         chunk->key[chunk->from[i]].outcome = to;

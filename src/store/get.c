@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 /* Until something is known of a key its outcome is this. */
-static const enum stat PENDING = STAT_MISSED_ABSENT;
+static const enum store_stat PENDING = STAT_MISSED_ABSENT;
 
 static bool in_file(struct kvs_store *store, const struct pool *pool, int64_t page)
 {

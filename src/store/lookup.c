@@ -3,7 +3,7 @@
 #include "store/store.h"
 
 /* Of keys: not an outcome that is counted, but chunk_list() needs one. */
-static const enum stat PENDING = STAT_MISSED_ABSENT, FOUND = STAT_LOADED;
+static const enum store_stat PENDING = STAT_MISSED_ABSENT, FOUND = STAT_LOADED;
 
 static void look_up(struct kvs_store *store, struct pool *pool, struct chunk *chunk)
 {

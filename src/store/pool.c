@@ -84,6 +84,8 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
     if (status == KVS_OK && !name_pool(pool, options, name))
         status = error_set(error, KVS_ERR_NO_MEMORY, "opening a pool");
     if (status == KVS_OK)
+        status = pool_index_check(store, pool, error);
+    if (status == KVS_OK)
         status = open_file(store, pool, error);
     if (status == KVS_OK)
         status = pool_index_initialize(store, pool, error);

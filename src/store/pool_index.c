@@ -11,6 +11,19 @@ enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool
     return store->metadata->ops->initialize(store->metadata, &pool->scope, pool->num_pages, error);
 }
 
+enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
+                                 struct kvs_error *error)
+{
+    struct kvs_error failure = {0};
+    enum kvs_status status =
+        store->metadata->ops->exists(store->metadata, &pool->scope, NULL, 0, NULL, &failure);
+    if (status != KVS_ERR_GEOMETRY_DIFFERS && status != KVS_ERR_FINGERPRINT_DIFFERS)
+        return KVS_OK; /* what else there is to say initialize will say */
+    if (error != NULL)
+        *error = failure;
+    return status;
+}
+
 static bool forgotten(enum kvs_status status)
 {
     return status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER;

@@ -63,8 +63,8 @@ struct totals {
     int first_errno;
 };
 
-static enum stat outcome_of(enum page_direction direction, const struct page_io *io,
-                            uint64_t expected, struct totals *totals)
+static enum store_stat outcome_of(enum page_direction direction, const struct page_io *io,
+                                  uint64_t expected, struct totals *totals)
 {
     bool reading = direction == PAGE_READ;
     if (!io->done || io->result == -ETIMEDOUT) {
@@ -136,7 +136,7 @@ static void collect(struct kvs_store *store, struct chunk *chunk, size_t n,
     }
 }
 
-static void refuse(struct chunk *chunk, const uint32_t which[], size_t n, enum stat outcome)
+static void refuse(struct chunk *chunk, const uint32_t which[], size_t n, enum store_stat outcome)
 {
     for (size_t i = 0; i < n; i++)
         chunk->key[which[i]].outcome = outcome;

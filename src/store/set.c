@@ -7,7 +7,7 @@
 #include "store/store.h"
 
 /* Until something is known of a key its outcome is this. */
-static const enum stat PENDING = STAT_UNSTORED_NO_PAGE;
+static const enum store_stat PENDING = STAT_UNSTORED_NO_PAGE;
 
 /* ---- Reserving ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct {
-    enum stat stat;
+    enum store_stat stat;
     size_t offset;
 } fields[] = {
 #define FIELD(stat, name)                                                                          \
@@ -49,7 +49,7 @@ void stats_read(const struct stats *stats, struct kvs_store_stats *ret_stats)
 {
     struct kvs_store_stats out = {0};
     for (size_t i = 0; i < STATS; i++) {
-        enum stat stat = fields[i].stat;
+        enum store_stat stat = fields[i].stat;
         uint64_t n = atomic_load_explicit(&stats->counters[stat], memory_order_relaxed);
         memcpy((char *)&out + fields[i].offset, &n, sizeof(n));
         if (stat >= STAT_MISSED_ABSENT && stat <= STAT_MISSED_MISMATCH)

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-enum stat {
+enum store_stat {
     /* outcomes of batch_get */
     STAT_LOADED,
     STAT_MISSED_ABSENT,
@@ -48,12 +48,12 @@ enum stat {
     STATS,
 };
 
-static inline bool stat_is_loaded(enum stat outcome)
+static inline bool stat_is_loaded(enum store_stat outcome)
 {
     return outcome == STAT_LOADED;
 }
 
-static inline bool stat_is_stored(enum stat outcome)
+static inline bool stat_is_stored(enum store_stat outcome)
 {
     return outcome == STAT_SKIPPED || outcome == STAT_PRESENT || outcome == STAT_WRITTEN;
 }
@@ -62,7 +62,7 @@ struct stats {
     _Atomic uint64_t counters[STATS];
 };
 
-static inline void stats_add(struct stats *stats, enum stat stat, uint64_t n)
+static inline void stats_add(struct stats *stats, enum store_stat stat, uint64_t n)
 {
     if (n != 0)
         atomic_fetch_add_explicit(&stats->counters[stat], n, memory_order_relaxed);

@@ -126,14 +126,14 @@ struct chunk_key {
     bool waiting;  /* set: refused unless the probe succeeds */
     bool replaced; /* get: the page was handed out again since the first read */
     bool stuck;    /* its I/O has outlived the call */
-    enum stat outcome;
+    enum store_stat outcome;
 };
 struct chunk {
     const struct pool *pool;
     size_t pages, halves; /* halves: keys a page, 1 or 2 */
     size_t keys;          /* pages * halves */
     struct chunk_key *key;
-    enum stat *outcomes; /* of pages */
+    enum store_stat *outcomes; /* of pages */
     /* For calls to the index: a compact list of keys, where each is from, and the answers. */
     struct metadata_text *texts;
     uint32_t *from;
@@ -158,16 +158,20 @@ void chunk_done(struct chunk *chunk);
 /* Takes keys and buffers of `pages` pages (buffers NULL: none). Keys that cannot be (NULL, too
  * long, without a buffer) get the outcome `refused`, the others `initial`. */
 void chunk_load(struct chunk *chunk, const char *const keys[], void *const buffers[], size_t pages,
-                enum stat initial, enum stat refused);
+                enum store_stat initial, enum store_stat refused);
 /* Lists the keys whose outcome is `outcome` in texts[] and from[]; returns how many. */
-size_t chunk_list(struct chunk *chunk, enum stat outcome);
+size_t chunk_list(struct chunk *chunk, enum store_stat outcome);
 /* Sets the outcome of the first n listed keys. */
-void chunk_turn_listed(struct chunk *chunk, size_t n, enum stat to);
+void chunk_turn_listed(struct chunk *chunk, size_t n, enum store_stat to);
 /* The outcomes of pages from those of their halves. */
 void chunk_fold(struct chunk *chunk);
 
 /* ---- pool_index.c: each call takes the breaker's leave, and tells it what came of it. On a server
  * that has forgotten the namespace it is initialized again and the call is made once more. */
+/* Whether the namespace, if it is there, holds pages of this size and identity: asked before the
+ * page file is touched. Errors: KVS_ERR_GEOMETRY_DIFFERS, KVS_ERR_FINGERPRINT_DIFFERS. */
+enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
+                                 struct kvs_error *error);
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error);
 /* What the index was asked; false: it did not answer, nothing may be believed. */

@@ -49,7 +49,9 @@ static void test_other_geometry_is_refused(void **state)
     fixture_close(f);
     struct kvs_error error = {0};
     f->options.bytes_per_page *= 2;
+    uint64_t opens = f->engine.opens;
     assert_int_equal(try_open(f, &error), KVS_ERR_GEOMETRY_DIFFERS);
+    assert_int_equal(f->engine.opens, opens); /* before the file is touched */
     assert_non_null(strstr(error.message, "512"));
     assert_non_null(strstr(error.message, "1024"));
     f->options.bytes_per_page /= 2;

@@ -39,6 +39,14 @@ static struct fake_catalog *find(struct fake_metadata *fake, uint32_t rank, cons
     return NULL;
 }
 
+static enum kvs_status differs(const struct fake_catalog *entry, const struct metadata_scope *scope,
+                               uint64_t asked_pages, struct kvs_error *error)
+{
+    return error_set(error, KVS_ERR_GEOMETRY_DIFFERS, NUM(scope->rank), scope->ns,
+                     NUM(catalog_num_pages(entry->catalog)), NUM(entry->bytes_per_page),
+                     NUM(asked_pages), NUM(scope->bytes_per_page));
+}
+
 static enum kvs_status begin_with(struct fake_metadata *fake, enum fake_call call, size_t n,
                                   const struct metadata_scope *scope, struct catalog **ret_catalog,
                                   struct kvs_error *error)
@@ -50,6 +58,10 @@ static enum kvs_status begin_with(struct fake_metadata *fake, enum fake_call cal
     if (entry == NULL) {
         pthread_mutex_unlock(&fake->lock);
         return error_set(error, KVS_ERR_NOT_INITIALIZED, scope->ns, NUM(scope->rank));
+    }
+    if (entry->bytes_per_page != scope->bytes_per_page) {
+        pthread_mutex_unlock(&fake->lock);
+        return differs(entry, scope, catalog_num_pages(entry->catalog), error);
     }
     *ret_catalog = entry->catalog;
     return KVS_OK;
@@ -80,9 +92,7 @@ static enum kvs_status fake_initialize(struct metadata_client *client,
     struct fake_catalog *entry = find(fake, scope->rank, scope->ns);
     if (entry != NULL && (catalog_num_pages(entry->catalog) != num_pages ||
                           entry->bytes_per_page != scope->bytes_per_page)) {
-        status = error_set(error, KVS_ERR_GEOMETRY_DIFFERS, NUM(scope->rank), scope->ns,
-                           NUM(catalog_num_pages(entry->catalog)), NUM(entry->bytes_per_page),
-                           NUM(num_pages), NUM(scope->bytes_per_page));
+        status = differs(entry, scope, num_pages, error);
     } else if (entry == NULL) {
         assert_true(fake->catalog_count < FAKE_CATALOGS_MAX);
         entry = &fake->catalogs[fake->catalog_count];
