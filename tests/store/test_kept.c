@@ -286,7 +286,7 @@ static void test_page_file_changes_under_the_store(void **state)
         size_t there = 0;
         for (int round = 0; round < 20 && there < 40; round++) {
             store->read_breaker.open = false; /* do without its pauses */
-            there = get(store, 40, 1); /* checks every byte */
+            there = get(store, 40, 1);        /* checks every byte */
             set(store, 40, 1);
         }
         assert_int_equal(get(store, 40, 1), 40);
