@@ -343,6 +343,52 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
+static bool holds_word(const char *text, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += length)
+        if (!is_word(at[length]) && (at == text || !is_word(at[-1])))
+            return true;
+    return false;
+}
+
+/* The errors that await their first use: clients of a server. An entry that is used must leave. */
+static const char *const AWAITED[] = {
+    "KVS_ERR_REMOTE_UNREACHABLE",
+    "KVS_ERR_REMOTE_DEADLINE",
+    "KVS_ERR_REMOTE_AUTH",
+    "KVS_ERR_REMOTE_ANSWER",
+};
+
+static bool is_awaited(const char *symbol)
+{
+    for (size_t i = 0; i < sizeof(AWAITED) / sizeof(AWAITED[0]); i++)
+        if (strcmp(AWAITED[i], symbol) == 0)
+            return true;
+    return false;
+}
+
+static void test_every_error_is_used(void **state)
+{
+    (void)state;
+    struct buffer sources = {0};
+    read_sources(&sources);
+    const char *text = buffer_text(&sources);
+    size_t n, wrong = 0;
+    const struct error_info *errors = error_catalogue(&n);
+    for (size_t i = 0; i < n; i++) {
+        bool used = holds_word(text, errors[i].symbol), awaited = is_awaited(errors[i].symbol);
+        if (used != awaited)
+            continue;
+        print_message(used ? "%s is used: take it off the list AWAITED of this test\n"
+                           : "%s is in the catalogue and nothing uses it\n",
+                      errors[i].symbol);
+        wrong++;
+    }
+    buffer_done(&sources);
+    assert_int_equal(wrong, 0);
+}
+
 /* Past a string or character constant. */
 static const char *skip_quoted(const char *at)
 {
@@ -427,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_long_messages_are_cut_at_a_character),
         cmocka_unit_test(test_the_message_as_its_own_argument),
         cmocka_unit_test(test_numbers_as_arguments),
+        cmocka_unit_test(test_every_error_is_used),
         cmocka_unit_test(test_messages_get_their_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
