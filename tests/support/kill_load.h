@@ -36,7 +36,7 @@ struct kill_shared {
     atomic_bool brief_there, brief_pending;
     atomic_ullong operations, confirms; /* answered so far, by all processes */
     atomic_ullong checked, found;       /* keys */
-    char wrong[512];                    /* the first thing a check found wrong */
+    char wrong[1536];                   /* the first thing a check found wrong */
 };
 
 /* Memory that a killed process leaves to its parent. */
