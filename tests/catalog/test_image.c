@@ -433,6 +433,26 @@ static void an_old_live_array_never_meets_a_newer_image(void **state)
     kill_run(&run);
 }
 
+/* Killed after the image was marked clean and before its live array was unlinked. */
+static void a_clean_image_needs_no_live_array(void **state)
+{
+    (void)state;
+    struct run run;
+    char shm[KEPT_PATH_BYTES + 64], saved[KEPT_PATH_BYTES + 64];
+    create();
+    reopen(&run, CATALOG_NEW);
+    store(&run, 1, 1);
+    find_shm_file(shm, sizeof(shm));
+    snprintf(saved, sizeof(saved), "%s/saved", place.root);
+    copy_file(shm, saved);
+    stop_run(&run);
+    copy_file(saved, shm);
+    reopen(&run, CATALOG_CLEAN);
+    assert_there(&run, 1, 1);
+    kill_run(&run);
+    assert_int_equal(kept_shm_files(&place), 1);
+}
+
 /* Each change of the file on /dev/shm makes it one that counts as lost. */
 static void a_live_array_of_something_else_is_not_used(void **state)
 {
@@ -558,10 +578,18 @@ static void without_room_on_shm_the_image_is_mapped(void **state)
     store(&run, 3, 1);
     kill_run(&run);
 
+    reopen(&run, CATALOG_KILLED);
+    store(&run, 9, 1);
+    assert_int_equal(write_behind(&run), KVS_OK);
+    catalog_clear(run.catalog, kept_clock_ms); /* only the state tells of it */
+    store(&run, 3, 1);
+    kill_run(&run);
+
     kept_faults.shm_full = false; /* there is room again: what the image holds moves over */
     reopen(&run, CATALOG_KILLED);
     assert_false(image_is_mapped(run.image));
     assert_there(&run, 3, 1);
+    assert_absent(&run, 9);
     store(&run, 4, 1);
     kill_run(&run);
     reopen(&run, CATALOG_KILLED);
@@ -1076,6 +1104,7 @@ int main(void)
         TEST(dying_while_the_run_begins_loses_nothing),
         TEST(no_copy_of_the_header_stays_clean),
         TEST(an_old_live_array_never_meets_a_newer_image),
+        TEST(a_clean_image_needs_no_live_array),
         TEST(a_live_array_of_something_else_is_not_used),
         TEST(a_copied_directory_becomes_a_catalog_of_its_own),
         TEST(orphans_of_a_directory_are_swept),
