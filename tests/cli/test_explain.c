@@ -1,6 +1,7 @@
 /* kvshelf explain: its list, one entry, its records, the page in docs/. */
 #include "base/json.h"
 #include "base/status.h"
+#include "cli/commands.h"
 #include "support/program.h"
 #include "support/unit.h"
 
@@ -212,13 +213,19 @@ static void test_one_record_is_an_array(void **state)
  */
 
 /* This file is tests/cli/test_explain.c of the repository. */
+static void repository_path(char path[4096], const char *rest, size_t length)
+{
+    const char *here = strstr(__FILE__, "tests/cli/test_explain.c");
+    assert_non_null(here);
+    snprintf(path, 4096, "%.*s%.*s", (int)(here - __FILE__), __FILE__, (int)length, rest);
+}
+
 static void test_the_page_is_not_stale(void **state)
 {
     (void)state;
+    static const char PAGE[] = "docs/errors.md";
     char path[4096];
-    const char *here = strstr(__FILE__, "tests/cli/test_explain.c");
-    assert_non_null(here);
-    snprintf(path, sizeof(path), "%.*sdocs/errors.md", (int)(here - __FILE__), __FILE__);
+    repository_path(path, PAGE, strlen(PAGE));
     struct buffer page = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
@@ -232,6 +239,63 @@ static void test_the_page_is_not_stale(void **state)
     program_done(&result);
 }
 
+/* ---- What the texts send people to -------------------------------------------------------------
+ */
+
+/* Named in the catalogue and not there yet. What is there must leave the list. */
+static const char *const AWAITED[] = {"doctor", "scrub", "namespaces", "docs/protocol.md"};
+
+static void check_reference(const char *name, size_t length, bool there, size_t *wrong)
+{
+    bool awaited = false;
+    for (size_t i = 0; i < sizeof(AWAITED) / sizeof(AWAITED[0]); i++)
+        awaited |= strlen(AWAITED[i]) == length && strncmp(AWAITED[i], name, length) == 0;
+    if (there != awaited)
+        return;
+    print_message(there ? "%.*s is there: take it off the list AWAITED of this test\n"
+                        : "%.*s is named in the catalogue and is not there\n",
+                  (int)length, name);
+    ++*wrong;
+}
+
+static size_t check_references(const char *catalogue)
+{
+    static const char LETTERS[] = "abcdefghijklmnopqrstuvwxyz", COMMAND[] = "kvshelf ";
+    size_t wrong = 0;
+    char path[4096];
+    for (const char *at = catalogue; (at = strstr(at, "docs/")) != NULL; at++) {
+        size_t length = 5 + strspn(at + 5, LETTERS);
+        if (strncmp(at + length, ".md", 3) != 0)
+            continue;
+        repository_path(path, at, length + 3);
+        check_reference(at, length + 3, access(path, R_OK) == 0, &wrong);
+    }
+    /* No sentence of the catalogue begins with the name of the program: such a line is a command.
+     */
+    for (const char *at = catalogue; (at = strstr(at, COMMAND)) != NULL; at++) {
+        char name[64];
+        const char *word = at + strlen(COMMAND);
+        size_t length = strspn(word, LETTERS);
+        if (length == 0 || length >= sizeof(name) || at == catalogue || at[-1] != '\n')
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)length, word);
+        bool there = strcmp(name, "help") == 0 || cli_command_find(name) != NULL;
+        check_reference(name, length, there, &wrong);
+    }
+    return wrong;
+}
+
+/* A remedy that names a command or a page of docs/ that does not exist is worse than none. */
+static void test_commands_and_pages_exist(void **state)
+{
+    (void)state;
+    struct program_result result = PROGRAM("explain", "--markdown");
+    assert_int_equal(result.exit_code, 0);
+    size_t wrong = check_references(buffer_text(&result.out));
+    program_done(&result);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_one_record_is_an_array),
         cmocka_unit_test(test_the_page_is_not_stale),
+        cmocka_unit_test(test_commands_and_pages_exist),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
