@@ -40,6 +40,11 @@ if(TARGET kill_test_kill)
   add_custom_target(kill-test-long USES_TERMINAL COMMAND kill_test_kill --kills 400 --seed 1)
 endif()
 
+# And over a whole store: `ninja -C build/release store-kill-test-long`
+if(TARGET store_test_kill)
+  add_custom_target(store-kill-test-long USES_TERMINAL COMMAND store_test_kill --kills 200 --seed 1)
+endif()
+
 file(GLOB KVSHELF_REPOSITORY_TESTS CONFIGURE_DEPENDS tests/repository/test_*.sh)
 foreach(source ${KVSHELF_REPOSITORY_TESTS})
   get_filename_component(name ${source} NAME_WE)
@@ -48,3 +53,9 @@ foreach(source ${KVSHELF_REPOSITORY_TESTS})
   set_tests_properties(repository/${name} PROPERTIES SKIP_RETURN_CODE 77
     ENVIRONMENT "CC=${CMAKE_C_COMPILER};CFLAGS=${CMAKE_C_FLAGS}")
 endforeach()
+
+if(TARGET kvshelf)
+  add_test(NAME server/conformance COMMAND ${CMAKE_SOURCE_DIR}/tests/server/conformance.sh
+    ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  set_tests_properties(server/conformance PROPERTIES SKIP_RETURN_CODE 77)
+endif()

@@ -54,13 +54,13 @@ struct catalog_options {
 };
 
 /* Opens a catalog. What it does to what it finds, by origin:
- *   CLEAN       RESERVED pages get a full reserve_ttl, RETIRED ones start their rest again.
- *   KILLED      as CLEAN, a slot with a bad CRC rests; with foreign_writers pages are handed out
- * only by eviction until reserve_ttl + quarantine has passed. POWER_LOST  pages without a checksum
- * are dropped; with foreign_writers no page is handed out for reserve_ttl + quarantine; earlier
- * pages are absent to readers that do not verify. With foreign_writers COMMITTED pages are leased
- * anew, once, in all three. Errors: KVS_ERR_NO_MEMORY, KVS_ERR_CATALOG_GEOMETRY (num_pages out of
- * range). */
+ *   CLEAN       RESERVED pages get a full reserve_ttl with foreign_writers and rest without,
+ * RETIRED ones start their rest again. KILLED      as CLEAN, a slot with a bad CRC rests; with
+ * foreign_writers pages are handed out only by eviction until reserve_ttl + quarantine has passed.
+ * POWER_LOST  pages without a checksum are dropped; with foreign_writers no page is handed out for
+ * reserve_ttl + quarantine; earlier pages are absent to readers that do not verify. With
+ * foreign_writers COMMITTED pages are leased anew, once, in all three. Errors: KVS_ERR_NO_MEMORY,
+ * KVS_ERR_CATALOG_GEOMETRY (num_pages out of range). */
 enum kvs_status catalog_open(const struct catalog_options *options, uint64_t now_ms,
                              struct catalog **ret_catalog, struct kvs_error *error);
 

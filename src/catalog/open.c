@@ -133,8 +133,14 @@ static bool index_newest(struct catalog *catalog, uint64_t hash, uint32_t page)
     return true;
 }
 
+/* A writer in another process may go on. One of this process is gone: its page would be said to be
+ * on its way, so that nobody writes the key again, until it expires. */
 static void place_reserved(struct catalog *catalog, uint64_t hash, uint32_t page)
 {
+    if (!catalog->options.foreign_writers) {
+        rest_again(catalog, page);
+        return;
+    }
     if (!index_newest(catalog, hash, page))
         return;
     catalog->until_ms[page] = catalog->now_ms + catalog->options.reserve_ttl_ms;

@@ -97,7 +97,9 @@ static void reservations_get_a_full_ttl_and_keep_their_owner(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(origins); i++) {
         struct shelf shelf;
-        shelf_open_pages(&shelf, 2);
+        struct catalog_options options = shelf_options(2);
+        options.foreign_writers = true;
+        shelf_open(&shelf, &options);
         struct key key = plain(1);
         struct catalog_reserved before, again, other;
         catalog_reserve(shelf.catalog, shelf.now, &key, 1, true, 77, &before);
@@ -110,6 +112,25 @@ static void reservations_get_a_full_ttl_and_keep_their_owner(void **state)
                     again.generation == before.generation);
         assert_true(other.present && other.page == before.page);
         assert_int_equal(shelf_confirm(&shelf, key, before), CATALOG_ACCEPTED);
+        shelf_close(&shelf);
+    }
+}
+
+/* Who reserved it is gone, so the key must be written again and not be said to be on its way. */
+static void reservations_without_foreign_writers_rest(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(origins); i++) {
+        struct shelf shelf;
+        shelf_open_pages(&shelf, 4);
+        struct catalog_reserved before = shelf_reserve(&shelf, plain(1));
+        shelf_reopen(&shelf, origins[i]);
+        assert_counts(&shelf, 3, 0, 0, 1);
+        assert_int_equal(shelf_confirm(&shelf, plain(1), before), CATALOG_NOT_RESERVED);
+        struct catalog_reserved again = shelf_reserve(&shelf, plain(1));
+        assert_true(!again.present && again.page >= 0 && again.page != before.page);
+        shelf.now += SHELF_QUARANTINE;
+        assert_counts(&shelf, 3, 1, 0, 0);
         shelf_close(&shelf);
     }
 }
@@ -423,7 +444,9 @@ static void of_two_slots_that_claim_a_key_the_newer_life_wins(void **state)
         for (size_t b = 0; b < 2; b++) {
             for (uint32_t newer = 0; newer < 2; newer++) {
                 struct shelf shelf;
-                shelf_open_pages(&shelf, 2);
+                struct catalog_options options = shelf_options(2);
+                options.foreign_writers = true; /* so that reservations count */
+                shelf_open(&shelf, &options);
                 shelf.catalog = catalog_close(shelf.catalog);
                 struct key key = plain(1);
                 for (uint32_t page = 0; page < 2; page++) {
@@ -748,6 +771,7 @@ int main(void)
         cmocka_unit_test(generations_are_above_those_of_every_slot),
         cmocka_unit_test(confirmed_keys_are_there_after_every_kind_of_start),
         cmocka_unit_test(reservations_get_a_full_ttl_and_keep_their_owner),
+        cmocka_unit_test(reservations_without_foreign_writers_rest),
         cmocka_unit_test(resting_pages_start_their_rest_again),
         cmocka_unit_test(cleared_keys_stay_away_after_every_kind_of_start),
         cmocka_unit_test(a_clean_stop_keeps_the_recency_order),

@@ -608,9 +608,11 @@ static bool slot_alive(const struct slot *slot, uint32_t page, uint64_t floor)
 }
 
 /* A page without a checksum does not outlive a power cut: its bytes may not have reached the disk.
- */
+ * A reservation does not outlive a process that was its only writer. */
 static bool dropped(const struct catalog_options *o, uint32_t page)
 {
+    if (slot_state(&o->slots[page]) == SLOT_RESERVED && !o->foreign_writers)
+        return true;
     return o->origin == CATALOG_POWER_LOST && slot_state(&o->slots[page]) == SLOT_COMMITTED &&
            !slot_has_checksum(&o->slots[page]);
 }
