@@ -380,6 +380,11 @@ static void test_escape_without_scratch(void **state)
     assert_string_equal(r.fault, "an escape is not allowed here");
     json_reader_init(&r, TEXT("\"\\n\""), NULL, JSON_DEPTH);
     assert_true(json_skip(&r));
+    /* Nor is a string ever cut because memory ran out. */
+    struct buffer scratch = {.failed = true};
+    json_reader_init(&r, TEXT("\"\\n\""), &scratch, JSON_DEPTH);
+    assert_false(json_string(&r, &text));
+    assert_string_equal(r.fault, "out of memory");
 }
 
 /* ---- Numbers ----------------------------------------------------------------------------------
