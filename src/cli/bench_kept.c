@@ -219,7 +219,7 @@ enum kvs_status bench_stall_run(uint64_t pages, uint64_t seconds, const char *di
 
 /* ---- Reopening -------------------------------------------------------------------------------*/
 
-enum { CHANGED_BATCHES = 1000 };
+enum { CHANGED_BATCHES_MAX = 1000 }; /* of an eighth of the pages, if that is less */
 
 /* One life of a process that owns the catalog. */
 struct life {
@@ -254,7 +254,10 @@ static void live(struct life *life, int tell_fd)
         if (life->next_id >= life->pages)
             life->found = count_present(run, life->next_id - n, n);
         fill(run);
-        for (size_t i = 0; life->next_id >= life->pages && i < CHANGED_BATCHES; i++)
+        uint64_t batches = life->pages / 8 / BENCH_BATCH;
+        if (batches > CHANGED_BATCHES_MAX)
+            batches = CHANGED_BATCHES_MAX;
+        for (uint64_t i = 0; life->next_id >= life->pages && i < batches; i++)
             timed_write(run, BENCH_BATCH);
         life->next_id = run->next_id;
     }

@@ -20,7 +20,7 @@ enum {
     BLOCK_BATCHES = 64,
     BLOCK_KEYS = BLOCK_BATCHES * BENCH_BATCH,
     ROUND_PAGES_MAX = 1 << 18, /* pages handed out in one round */
-    LOOKUP_BLOCKS = 64,        /* a round of lookups: half a million keys */
+    LOOKUP_BLOCKS_MAX = 64,    /* a round of lookups: half a million keys */
 };
 
 struct line {
@@ -180,11 +180,14 @@ static void measure_lookups(struct speed_run *run, struct bench_speed *speed)
     double gathers[BENCH_ROUNDS], overlapping[BENCH_ROUNDS];
     double exists[BENCH_ROUNDS], get[BENCH_ROUNDS];
     double exists_ratio[BENCH_ROUNDS], get_ratio[BENCH_ROUNDS];
+    uint64_t blocks = run->pages / BLOCK_KEYS;
+    if (blocks > LOOKUP_BLOCKS_MAX)
+        blocks = LOOKUP_BLOCKS_MAX;
     for (size_t r = 0; r < BENCH_ROUNDS; r++) {
-        gathers[r] = rate_of(run, gather_block, LOOKUP_BLOCKS);
-        overlapping[r] = rate_of(run, overlapping_block, LOOKUP_BLOCKS);
-        exists[r] = rate_of(run, exists_block, LOOKUP_BLOCKS);
-        get[r] = rate_of(run, get_block, LOOKUP_BLOCKS);
+        gathers[r] = rate_of(run, gather_block, blocks);
+        overlapping[r] = rate_of(run, overlapping_block, blocks);
+        exists[r] = rate_of(run, exists_block, blocks);
+        get[r] = rate_of(run, get_block, blocks);
         exists_ratio[r] = exists[r] / gathers[r];
         get_ratio[r] = get[r] / gathers[r];
     }
