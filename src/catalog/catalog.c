@@ -102,7 +102,9 @@ bool catalog_copy_changed(struct catalog *catalog, uint32_t *cursor, struct cata
 
 void catalog_mark_all_changed(struct catalog *catalog)
 {
-    for (uint32_t page = 0; page < catalog->frontier; page++)
+    uint32_t whole_words = catalog->frontier / 64;
+    memset(catalog->changed, 0xff, whole_words * sizeof *catalog->changed);
+    for (uint32_t page = whole_words * 64; page < catalog->frontier; page++)
         bit_set(catalog->changed, page);
 }
 
