@@ -1,0 +1,407 @@
+/* The server over real sockets: connections, deadlines, back-pressure, start and stop. Nothing is
+ * timed: a test waits for bytes or for the end of a connection, with a bound that only a hang
+ * reaches. */
+#include "base/clock.h"
+#include "server/server.h"
+#include "support/unit.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HANG_S = 20, BODY_MAX = 100000, FOREVER_MS = 1000000 };
+
+static struct registry *registry;
+static struct service service;
+static struct server *server;
+
+struct shape {
+    unsigned threads;
+    uint64_t connections, idle_ms, head_ms;
+    bool not_ready;
+};
+
+static void start(struct shape shape)
+{
+    const struct registry_options catalogs = {.reserve_ttl_ms = 60000,
+                                              .quarantine_ms = 60000,
+                                              .lease_ms = 10000,
+                                              .foreign_writers = true};
+    const struct server_options options = {
+        .host = "127.0.0.1",
+        .threads = shape.threads == 0 ? 2 : shape.threads,
+        .body_max_bytes = BODY_MAX,
+        .connections_max = shape.connections == 0 ? 100 : shape.connections,
+        .idle_ms = shape.idle_ms == 0 ? FOREVER_MS : shape.idle_ms,
+        .head_ms = shape.head_ms == 0 ? FOREVER_MS : shape.head_ms,
+    };
+    assert_int_equal(registry_open(&catalogs, &registry, NULL), KVS_OK);
+    service_init(&service, shape.not_ready ? NULL : registry, clock_boot_ms());
+    assert_int_equal(server_start(&options, &service, &server, NULL), KVS_OK);
+}
+
+static void finish(void)
+{
+    server = server_stop(server, 0);
+    service_done(&service);
+    registry = registry_close(registry);
+}
+
+static int open_connection(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in address = {.sin_family = AF_INET,
+                                        .sin_port = htons(server_port(server)),
+                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval hang = {.tv_sec = HANG_S};
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &hang, sizeof(hang)), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &hang, sizeof(hang)), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+static void say_bytes(int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = send(fd, bytes, length, MSG_NOSIGNAL);
+        assert_true(n > 0);
+        bytes += n;
+        length -= (size_t)n;
+    }
+}
+
+static void say(int fd, const char *text)
+{
+    say_bytes(fd, text, strlen(text));
+}
+
+/* Reads one answer; its status, and what it holds in `ret_text`. */
+static int hear(int fd, char *ret_text, size_t capacity)
+{
+    size_t length = 0, whole = 0;
+    while (whole == 0 || length < whole) {
+        /* Byte by byte up to the end of the head, so that nothing of the next answer is taken. */
+        ssize_t n = recv(fd, ret_text + length, whole == 0 ? 1 : whole - length, 0);
+        assert_true(n > 0);
+        length += (size_t)n;
+        assert_true(length < capacity);
+        ret_text[length] = '\0';
+        if (whole == 0 && length >= 4 && strcmp(ret_text + length - 4, "\r\n\r\n") == 0) {
+            const char *field = strstr(ret_text, "content-length: ");
+            whole = length + (field == NULL ? 0 : strtoul(field + 16, NULL, 10));
+            assert_true(whole < capacity);
+        }
+    }
+    return (int)strtol(ret_text + 9, NULL, 10);
+}
+
+static int hear_status(int fd)
+{
+    static char text[1 << 20];
+    return hear(fd, text, sizeof(text));
+}
+
+/* The peer has closed, and nothing is left. */
+static bool is_over(int fd)
+{
+    char byte;
+    return recv(fd, &byte, 1, 0) == 0;
+}
+
+static int ask(int fd, const char *path, const char *body)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof(text), "POST %s HTTP/1.1\r\nContent-Length: %zu\r\n\r\n%s", path,
+                     strlen(body), body);
+    assert_true(n > 0 && (size_t)n < sizeof(text));
+    say(fd, text);
+    return hear_status(fd);
+}
+
+#define HEALTH "GET /health HTTP/1.1\r\n\r\n"
+
+/* ---- Connections
+ * -------------------------------------------------------------------------------*/
+
+static void connections_are_kept_and_pipelined(void **state)
+{
+    (void)state;
+    start((struct shape){0});
+    int fd = open_connection();
+    assert_int_equal(ask(fd, "/0/exists", "{\"keys\":[]}"), 404);
+    assert_int_equal(ask(fd, "/0/initialize", "{\"num_pages\":4}"), 204);
+    assert_int_equal(ask(fd, "/0/exists", "{"), 400);
+    assert_int_equal(ask(fd, "/0/exists", "{\"keys\":[]}"), 200);
+    /* Slow work in the midst of a pipeline keeps its place. */
+    struct buffer many = {0};
+    for (int i = 0; i < 200; i++)
+        buffer_append_format(
+            &many,
+            "POST /%d/initialize HTTP/1.1\r\nContent-Length: 15\r\n\r\n"
+            "{\"num_pages\":%d}POST /%d/exists HTTP/1.1\r\nContent-Length: 11\r\n\r\n"
+            "{\"keys\":[]}GET /nope HTTP/1.1\r\n\r\n",
+            i % 10, i % 10 == 0 ? 4 : 5, i % 10);
+    say_bytes(fd, many.data, many.length);
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(hear_status(fd), 204);
+        assert_int_equal(hear_status(fd), 200);
+        assert_int_equal(hear_status(fd), 404);
+    }
+    buffer_done(&many);
+    close(fd);
+    finish();
+}
+
+static void requests_may_come_in_parts(void **state)
+{
+    (void)state;
+    char text[1024];
+    start((struct shape){0});
+    int fd = open_connection();
+    say(fd, "POST /0/initialize HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 15\r\n\r\n");
+    assert_int_equal(hear(fd, text, sizeof(text)), 100);
+    say(fd, "{\"num_");
+    say(fd, "pages\":4}");
+    assert_int_equal(hear(fd, text, sizeof(text)), 204);
+    /* What came before the end of what a peer says is answered. */
+    say(fd, "GET /health HTTP/1.1\r\n\r\nGET /ready HTTP/1.0\r\n\r\n");
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_int_equal(hear(fd, text, sizeof(text)), 200);
+    assert_null(strstr(text, "connection: close"));
+    assert_int_equal(hear(fd, text, sizeof(text)), 200);
+    assert_non_null(strstr(text, "connection: close"));
+    assert_true(is_over(fd));
+    close(fd);
+    finish();
+}
+
+/* The answer arrives although the peer goes on sending what nobody reads. */
+static void a_refusal_reaches_a_peer_that_is_still_sending(void **state)
+{
+    (void)state;
+    static char body[BODY_MAX];
+    char text[1024];
+    memset(body, 'x', sizeof(body));
+    start((struct shape){0});
+    int fd = open_connection();
+    say(fd, "POST /0/exists HTTP/1.1\r\nContent-Length: 100001\r\n\r\n");
+    say_bytes(fd, body, sizeof(body));
+    assert_int_equal(hear(fd, text, sizeof(text)), 413);
+    assert_non_null(strstr(text, "connection: close"));
+    assert_non_null(strstr(text, "100,000"));
+    assert_true(is_over(fd));
+    close(fd);
+
+    fd = open_connection();
+    say(fd, "POST /0/exists HTTP/1.1\r\nContent-Length: 4\r\nOrigin: http://example.org\r\n\r\n");
+    assert_int_equal(hear(fd, text, sizeof(text)), 403); /* the body was not waited for */
+    assert_true(is_over(fd));
+    close(fd);
+
+    fd = open_connection();
+    say(fd, "\x16\x03\x01");
+    assert_int_equal(hear(fd, text, sizeof(text)), 400);
+    assert_non_null(strstr(text, "Invalid HTTP request received."));
+    assert_true(is_over(fd));
+    close(fd);
+    finish();
+}
+
+static void a_peer_that_does_not_read_holds_nobody(void **state)
+{
+    (void)state;
+    enum { QUESTIONS = 20000 };
+    start((struct shape){.threads = 1});
+    int slow = open_connection(), other = open_connection();
+    /* More answers than sockets hold: the server stops reading, so the questions pile up, too. */
+    const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    size_t asked = 0;
+    struct buffer questions = {0};
+    for (int i = 0; i < QUESTIONS; i++)
+        buffer_append_text(&questions, question);
+    while (asked < questions.length) {
+        ssize_t n = send(slow, questions.data + asked, questions.length - asked,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0)
+            break;
+        asked += (size_t)n;
+        say(other, HEALTH);
+        assert_int_equal(hear_status(other), 200);
+    }
+    /* Every question that was taken is answered when the peer reads at last. */
+    for (size_t i = 0; i < asked / strlen(question) && i < 300; i++)
+        assert_int_equal(hear_status(slow), 200);
+    say(other, HEALTH);
+    assert_int_equal(hear_status(other), 200);
+    buffer_done(&questions);
+    close(slow);
+    close(other);
+    finish();
+}
+
+static void connections_beyond_the_limit_wait(void **state)
+{
+    (void)state;
+    start((struct shape){.connections = 2});
+    int first = open_connection(), second = open_connection(), third;
+    say(first, HEALTH);
+    assert_int_equal(hear_status(first), 200);
+    say(second, HEALTH);
+    assert_int_equal(hear_status(second), 200);
+    third = open_connection(); /* the kernel's backlog takes it */
+    say(third, HEALTH);
+    close(first);
+    assert_int_equal(hear_status(third), 200);
+    close(second);
+    close(third);
+    finish();
+}
+
+/* ---- Deadlines
+ * ---------------------------------------------------------------------------------*/
+
+static void a_head_that_is_not_complete_in_time_is_refused(void **state)
+{
+    (void)state;
+    char text[1024];
+    start((struct shape){.head_ms = 100});
+    int fd = open_connection();
+    say(fd, "GET /health HTTP/1.1\r\nX:");
+    assert_int_equal(hear(fd, text, sizeof(text)), 408);
+    assert_true(is_over(fd));
+    close(fd);
+    finish();
+}
+
+static void an_idle_connection_and_a_slow_body_end(void **state)
+{
+    (void)state;
+    char text[1024];
+    start((struct shape){.idle_ms = 100});
+    int idle = open_connection(), slow = open_connection();
+    say(slow, "POST /0/exists HTTP/1.1\r\nContent-Length: 3\r\n\r\n{");
+    assert_true(is_over(idle));
+    assert_int_equal(hear(slow, text, sizeof(text)), 408);
+    assert_true(is_over(slow));
+    close(idle);
+    close(slow);
+    finish();
+}
+
+/* ---- Start and stop
+ * ----------------------------------------------------------------------------*/
+
+static void requests_wait_until_the_catalogs_are_loaded(void **state)
+{
+    (void)state;
+    start((struct shape){.not_ready = true, .threads = 1});
+    int waiting = open_connection(), probe = open_connection();
+    say(waiting, "POST /0/initialize HTTP/1.1\r\nContent-Length: 15\r\n\r\n{\"num_pages\":4}"
+                 "POST /0/exists HTTP/1.1\r\nContent-Length: 11\r\n\r\n{\"keys\":[]}");
+    say(probe, HEALTH);
+    assert_int_equal(hear_status(probe), 200);
+    say(probe, "GET /ready HTTP/1.1\r\n\r\n");
+    assert_int_equal(hear_status(probe), 503);
+    server_ready(server, registry);
+    assert_int_equal(hear_status(waiting), 204);
+    assert_int_equal(hear_status(waiting), 200);
+    say(probe, "GET /ready HTTP/1.1\r\n\r\n");
+    assert_int_equal(hear_status(probe), 200);
+    close(waiting);
+    close(probe);
+    finish();
+}
+
+static void *stop_thread(void *arg)
+{
+    (void)arg;
+    server = server_stop(server, FOREVER_MS);
+    return NULL;
+}
+
+static void a_stop_lets_requests_in_flight_end(void **state)
+{
+    (void)state;
+    char text[1024];
+    pthread_t thread;
+    start((struct shape){.threads = 1});
+    int idle = open_connection(), busy = open_connection();
+    say(busy, "POST /0/initialize HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 15\r\n\r\n");
+    assert_int_equal(hear(busy, text, sizeof(text)), 100);
+    assert_int_equal(pthread_create(&thread, NULL, stop_thread, NULL), 0);
+    assert_true(is_over(idle)); /* the stop has begun */
+    say(busy, "{\"num_pages\":4}");
+    assert_int_equal(hear(busy, text, sizeof(text)), 204);
+    assert_non_null(strstr(text, "connection: close"));
+    assert_true(is_over(busy));
+    close(idle);
+    close(busy);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_null(server);
+    finish();
+}
+
+static void a_stop_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    start((struct shape){0});
+    int busy = open_connection();
+    say(busy, "POST /0/initialize HTTP/1.1\r\nContent-Length: 15\r\n\r\n{");
+    finish(); /* no grace */
+    assert_true(is_over(busy));
+    close(busy);
+}
+
+static void a_port_in_use_is_said(void **state)
+{
+    (void)state;
+    struct kvs_error error;
+    struct server *second = NULL;
+    start((struct shape){0});
+    const struct server_options options = {
+        .host = "127.0.0.1", .port = server_port(server), .threads = 1, .connections_max = 1};
+    struct service other;
+    service_init(&other, NULL, 0);
+    assert_int_equal(server_start(&options, &other, &second, &error), KVS_ERR_LISTEN);
+    assert_non_null(strstr(error.message, "in use"));
+    assert_null(second);
+    finish();
+}
+
+static void loopback_is_told_from_other_addresses(void **state)
+{
+    (void)state;
+    assert_true(server_host_is_loopback("127.0.0.1"));
+    assert_true(server_host_is_loopback("127.1.2.3"));
+    assert_true(server_host_is_loopback("::1"));
+    assert_false(server_host_is_loopback("0.0.0.0"));
+    assert_false(server_host_is_loopback("::"));
+    assert_false(server_host_is_loopback("10.0.0.1"));
+    assert_false(server_host_is_loopback("256.0.0.1"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(connections_are_kept_and_pipelined),
+        cmocka_unit_test(requests_may_come_in_parts),
+        cmocka_unit_test(a_refusal_reaches_a_peer_that_is_still_sending),
+        cmocka_unit_test(a_peer_that_does_not_read_holds_nobody),
+        cmocka_unit_test(connections_beyond_the_limit_wait),
+        cmocka_unit_test(a_head_that_is_not_complete_in_time_is_refused),
+        cmocka_unit_test(an_idle_connection_and_a_slow_body_end),
+        cmocka_unit_test(requests_wait_until_the_catalogs_are_loaded),
+        cmocka_unit_test(a_stop_lets_requests_in_flight_end),
+        cmocka_unit_test(a_stop_does_not_wait_for_ever),
+        cmocka_unit_test(a_port_in_use_is_said),
+        cmocka_unit_test(loopback_is_told_from_other_addresses),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
