@@ -1,0 +1,51 @@
+#!/bin/sh
+# The documents are true where a machine can see it: every relative link names a file that is there, and
+# every configuration key has its row. (What messages refer to is tested with the error catalogue.)
+#
+#   test_documents.sh SOURCE_DIRECTORY BUILD_DIRECTORY
+set -eu
+cd "$1"
+failures=0
+
+# broken_links FILE: prints the link targets in FILE that lead nowhere.
+broken_links() {
+    grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | while read -r target; do
+        case $target in
+        '' | http://* | https://*) ;;
+        *) [ -e "$(dirname "$1")/$target" ] || echo "$1: $target" ;;
+        esac
+    done
+}
+
+for document in *.md docs/*.md; do
+    broken=$(broken_links "$document")
+    if [ -n "$broken" ]; then
+        echo "FAILED: links that lead nowhere: $broken"
+        failures=$((failures + 1))
+    fi
+done
+
+# Every key of the configuration file has its row.
+keys=$(sed -n '/^static const struct config_key keys/,/^};/p' src/store/config.c |
+    sed -n 's/^ *[A-Z_]*KEY(\([a-z_0-9]*\)[,)].*/\1/p')
+if [ "$(echo "$keys" | wc -l)" -lt 15 ]; then
+    echo "FAILED: found only these keys in src/store/config.c, so this test no longer reads it rightly: $keys"
+    failures=$((failures + 1))
+fi
+for key in $keys; do
+    if ! grep -q "^| .$key. |" docs/configuration.md; then
+        echo "FAILED: docs/configuration.md has no row for $key"
+        failures=$((failures + 1))
+    fi
+done
+
+# The links part can fail.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+printf '[a](https://example.org) [b](absent.md#part) [c](.)\n' >"$work/x.md"
+if [ "$(broken_links "$work/x.md")" != "$work/x.md: absent.md" ]; then
+    echo "FAILED: a link that leads nowhere was not found"
+    failures=$((failures + 1))
+fi
+[ "$failures" -eq 0 ] || exit 1
+echo "ok"
