@@ -474,8 +474,8 @@ static void run(struct connection *c, const char *at, const char *end)
     settle(c);
 }
 
-/* The answer of slow work comes after those that were still being written when it was done. While the
- * work is being done the answer is the other thread's. */
+/* The answer of slow work comes after those that were still being written when it was done. While
+ * the work is being done the answer is the other thread's. */
 static void take_job_answer(struct connection *c)
 {
     if (is_held(c) || c->job_answer.length == 0)
