@@ -351,8 +351,10 @@ static void a_stop_does_not_wait_for_ever(void **state)
 {
     (void)state;
     start((struct shape){0});
+    char text[1024];
     int busy = open_connection();
-    say(busy, "POST /0/initialize HTTP/1.1\r\nContent-Length: 15\r\n\r\n{");
+    say(busy, "POST /0/initialize HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 15\r\n\r\n");
+    assert_int_equal(hear(busy, text, sizeof(text)), 100);
     finish(); /* no grace */
     assert_true(is_over(busy));
     close(busy);
