@@ -49,6 +49,10 @@ struct image_header {
     uint32_t crc; /* CRC-32C over everything before */
 };
 _Static_assert(sizeof(struct image_header) == IMAGE_BLOCK_BYTES, "a header copy is one block");
+_Static_assert(offsetof(struct image_header, state) == 88 &&
+                   offsetof(struct image_header, ns) == 168 &&
+                   offsetof(struct image_header, crc) == IMAGE_BLOCK_BYTES - 4,
+               "the layout is the file format");
 
 /* Fills magic, version and CRC: the last thing before a copy is written. */
 void image_header_seal(struct image_header *header);

@@ -187,23 +187,32 @@ static bool id_is_among(const uint8_t id[IMAGE_ID_BYTES], const uint8_t ids[][IM
     return false;
 }
 
-/* Unlinks one candidate when it belonged to an image of this directory that is gone. */
-static bool sweep_one(const char *path, uint64_t dir_device, uint64_t dir_inode,
+/* Looks without locking: the file may be another directory's, whose process is just about to lock
+ * it. */
+static bool is_orphan(const char *path, uint64_t dir_device, uint64_t dir_inode,
                       const uint8_t ids[][IMAGE_ID_BYTES], size_t n)
+{
+    struct live_block block;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool orphan = image_os_read(fd, &block, sizeof(block), 0) == 0 &&
+                  memcmp(block.magic, live_magic, sizeof(live_magic)) == 0 &&
+                  block.dir_device == dir_device && block.dir_inode == dir_inode &&
+                  !id_is_among(block.id, ids, n);
+    close(fd);
+    return orphan;
+}
+
+static bool unlink_unused(const char *path)
 {
     struct stat stat;
     int fd = open_own_locked(path, &stat);
     if (fd < 0)
         return false;
-    struct live_block block;
-    bool orphan = image_os_read(fd, &block, sizeof(block), 0) == 0 &&
-                  memcmp(block.magic, live_magic, sizeof(live_magic)) == 0 &&
-                  block.dir_device == dir_device && block.dir_inode == dir_inode &&
-                  !id_is_among(block.id, ids, n);
-    if (orphan)
-        orphan = unlink(path) == 0;
+    bool removed = unlink(path) == 0;
     close(fd);
-    return orphan;
+    return removed;
 }
 
 size_t live_sweep(const struct image_os *os, uint64_t dir_device, uint64_t dir_inode,
@@ -221,8 +230,9 @@ size_t live_sweep(const struct image_os *os, uint64_t dir_device, uint64_t dir_i
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
             continue;
         int length = snprintf(path, sizeof(path), "%s/%s", os->shm_dir, entry->d_name);
-        if (length > 0 && (size_t)length < sizeof(path))
-            swept += sweep_one(path, dir_device, dir_inode, ids, n);
+        if (length > 0 && (size_t)length < sizeof(path) &&
+            is_orphan(path, dir_device, dir_inode, ids, n) && unlink_unused(path))
+            swept++;
     }
     closedir(dir);
     return swept;

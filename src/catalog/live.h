@@ -27,7 +27,7 @@ struct live_block {
     uint8_t rest[1856];
 };
 _Static_assert(sizeof(struct live_block) == IMAGE_BLOCK_BYTES, "the live block is one block");
-_Static_assert(offsetof(struct live_block, state) % 64 == 0, "the state is in a line of its own");
+_Static_assert(offsetof(struct live_block, state) == 128, "the state is in a line of its own");
 
 /* Whose live array: what is written into a new block and looked for in an old one. */
 struct live_owner {

@@ -368,11 +368,10 @@ struct registry *registry_close(struct registry *registry)
     for (size_t i = 0; i < registry->count; i++) {
         struct kvs_error error;
         if (entry_stop(registry->entries[i], &error) != KVS_OK)
-            log_line(
-                &registry->options.log, KVS_LOG_ERROR,
-                "No clean stop of rank %u namespace '%s': %s. Its changes are on /dev/shm until "
-                "the machine restarts.",
-                registry->entries[i]->rank, registry->entries[i]->ns, error.message);
+            log_line(&registry->options.log, KVS_LOG_ERROR,
+                     "No clean stop of rank %u namespace '%s': %s. Nothing is lost unless the "
+                     "machine restarts before the next start.",
+                     registry->entries[i]->rank, registry->entries[i]->ns, error.message);
         entry_release(registry->entries[i]);
     }
     directory_close(&registry->dir);

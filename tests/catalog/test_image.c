@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -541,6 +543,46 @@ static void orphans_of_a_directory_are_swept(void **state)
     assert_int_equal(kept_shm_files(&place), 1);
     assert_int_equal(live_sweep(&place.os, dir.device, dir.inode, ids, 0), 1);
     assert_int_equal(kept_shm_files(&place), 0);
+}
+
+static atomic_bool sweep_stop;
+static atomic_uint sweeps;
+
+static void *sweep_elsewhere(void *arg)
+{
+    const uint8_t none[1][IMAGE_ID_BYTES] = {{0}};
+    (void)arg;
+    while (!atomic_load(&sweep_stop)) {
+        live_sweep(&place.os, dir.device, dir.inode + 1, none, 0);
+        atomic_fetch_add(&sweeps, 1);
+    }
+    return NULL;
+}
+
+/* Processes of several directories start at the same time; the sweep of one must not make another
+ * believe that its live array is in use. */
+static void a_sweep_disturbs_no_other_directory(void **state)
+{
+    (void)state;
+    struct run run;
+    struct kvs_error error;
+    pthread_t thread;
+    create();
+    reopen(&run, CATALOG_NEW);
+    store(&run, 1, 1);
+    kill_run(&run);
+    atomic_store(&sweep_stop, false);
+    atomic_store(&sweeps, 0);
+    assert_int_equal(pthread_create(&thread, NULL, sweep_elsewhere, NULL), 0);
+    unsigned killed = 0, rounds = 0;
+    for (; rounds < 500 || atomic_load(&sweeps) < 10000; rounds++) {
+        assert_int_equal(prepare(&run, &error), KVS_OK);
+        killed += run.origin == CATALOG_KILLED;
+        kill_run(&run);
+    }
+    atomic_store(&sweep_stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(killed, rounds);
 }
 
 static void removing_leaves_nothing(void **state)
@@ -1108,6 +1150,7 @@ int main(void)
         TEST(a_live_array_of_something_else_is_not_used),
         TEST(a_copied_directory_becomes_a_catalog_of_its_own),
         TEST(orphans_of_a_directory_are_swept),
+        TEST(a_sweep_disturbs_no_other_directory),
         TEST(removing_leaves_nothing),
         TEST(without_room_on_shm_the_image_is_mapped),
         TEST(a_mapped_image_after_a_power_cut),
