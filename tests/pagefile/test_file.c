@@ -247,7 +247,7 @@ static void test_not_permitted(void **state)
     struct pagefile_options options = options_for(world, path);
     pid_t child = fork();
     if (child == 0) {
-        _exit(open_as_somebody(&options));
+        _exit((int)open_as_somebody(&options));
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -443,7 +443,7 @@ static void test_falls_back(void **state)
     snprintf(path, sizeof(path), "%s/pages.bin", world->dir);
     pid_t child = fork();
     if (child == 0) {
-        _exit(without_io_uring(world, path));
+        _exit((int)without_io_uring(world, path));
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
