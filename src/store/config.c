@@ -375,8 +375,9 @@ enum kvs_status config_check_geometry(const char *pool, uint64_t bytes_per_page,
     return KVS_OK;
 }
 
-static enum kvs_status check_pairing(const struct kvs_store_options *options,
-                                     struct kvs_error *error)
+/* Values that are good alone and not together. */
+enum kvs_status config_check_together(const struct kvs_store_options *options,
+                                      struct kvs_error *error)
 {
     if ((uint64_t)options->numjobs * options->entries > 65536)
         return error_set(
@@ -395,7 +396,7 @@ enum kvs_status config_check(const struct kvs_store_options *options, bool has_i
     for (size_t i = 0; i < config_key_count() && status == KVS_OK; i++)
         status = config_check_key(options, i, error);
     if (status == KVS_OK)
-        status = check_pairing(options, error);
+        status = config_check_together(options, error);
     if (status == KVS_OK)
         status = config_check_ranks(options, error);
     if (status == KVS_OK && !has_index)

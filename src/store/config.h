@@ -40,6 +40,13 @@ void config_done(struct store_config *config);
 enum kvs_status config_read_file(struct store_config *config, const char *path,
                                  struct kvs_error *error);
 
+/* Called for every fault of a value or of missing keys, when there may be more than one. */
+typedef void (*config_fault_fn)(void *arg, const struct kvs_error *fault);
+/* The same, telling all that is wrong with the values instead of stopping at the first; that one is
+ * the result. */
+enum kvs_status config_read_file_all(struct store_config *config, const char *path,
+                                     config_fault_fn tell, void *arg, struct kvs_error *error);
+
 /* Reads the file that the variable names, if it is set and not empty; *ret_path is then its path,
  * otherwise NULL. A variable of a similar name that is never read is pointed out. */
 enum kvs_status config_read_env(struct store_config *config, const char **ret_path,
@@ -60,6 +67,8 @@ enum kvs_status config_check_key(const struct kvs_store_options *options, size_t
                                  struct kvs_error *error);
 enum kvs_status config_check_ranks(const struct kvs_store_options *options,
                                    struct kvs_error *error);
+enum kvs_status config_check_together(const struct kvs_store_options *options,
+                                      struct kvs_error *error);
 enum kvs_status config_check_metadata(const struct kvs_store_options *options,
                                       struct kvs_error *error);
 /* bytes_per_page in range, at least one page in the file, not more than a catalog can hold. `pool`

@@ -23,6 +23,10 @@ struct reading {
     struct logger log;
     bool seen[KEYS_MAX];
     struct kvs_error *error;
+    config_fault_fn tell; /* NULL: stop at the first fault */
+    void *tell_arg;
+    enum kvs_status first; /* of the faults that were told */
+    struct kvs_error first_error;
 };
 
 /* Keys that belong elsewhere, and where. */
@@ -231,6 +235,19 @@ static enum kvs_status load_failed(const struct reading *reading, const char *re
     return error_set(reading->error, KVS_ERR_CONFIG_LOAD, reading->path, reason);
 }
 
+/* Where all faults are to be told, one fault of a value is no reason to stop. */
+static enum kvs_status go_on(struct reading *reading, enum kvs_status status)
+{
+    if (status == KVS_OK || status == KVS_ERR_NO_MEMORY || reading->tell == NULL)
+        return status;
+    reading->tell(reading->tell_arg, reading->error);
+    if (reading->first == KVS_OK) {
+        reading->first = status;
+        reading->first_error = *reading->error;
+    }
+    return KVS_OK;
+}
+
 static enum kvs_status read_members(struct reading *reading)
 {
     struct json_text name;
@@ -253,7 +270,13 @@ static enum kvs_status read_members(struct reading *reading)
                      "Key '%s' stands in %s more than once; the last one counts.", key->name,
                      reading->path);
         reading->seen[place] = true;
+        struct json_reader at = reading->json;
         status = read_value(reading, key);
+        if (status != KVS_OK) {
+            reading->json = at;
+            json_skip(&reading->json);
+            status = go_on(reading, status);
+        }
     }
     if (status == KVS_OK)
         json_end(&reading->json);
@@ -305,16 +328,21 @@ static enum kvs_status read_bytes(struct reading *reading, struct buffer *bytes)
     return load_failed(reading, "it is empty");
 }
 
-enum kvs_status config_read_file(struct store_config *config, const char *path,
-                                 struct kvs_error *error)
+enum kvs_status config_read_file_all(struct store_config *config, const char *path,
+                                     config_fault_fn tell, void *arg, struct kvs_error *error)
 {
     struct store_config copy = {0};
+    struct kvs_error unasked;
+    if (error == NULL)
+        error = &unasked;
     struct buffer bytes = {0}, scratch = {0};
     struct reading reading = {
         .config = &copy,
         .path = path[0] == '\0' ? "\"\"" : path,
         .log = {config->options.log, config->options.log_arg},
         .error = error,
+        .tell = tell,
+        .tell_arg = arg,
     };
     enum kvs_status status = config_copy(&copy, &config->options, error);
     if (status == KVS_OK)
@@ -330,7 +358,11 @@ enum kvs_status config_read_file(struct store_config *config, const char *path,
         status = load_failed(&reading, json_error_text(&reading.json, text));
     }
     if (status == KVS_OK)
-        status = missing_keys(&reading);
+        status = go_on(&reading, missing_keys(&reading));
+    if (status == KVS_OK && reading.first != KVS_OK) {
+        status = reading.first;
+        *error = reading.first_error;
+    }
     buffer_done(&bytes);
     buffer_done(&scratch);
     if (status != KVS_OK) {
@@ -340,6 +372,12 @@ enum kvs_status config_read_file(struct store_config *config, const char *path,
     config_done(config);
     *config = copy;
     return KVS_OK;
+}
+
+enum kvs_status config_read_file(struct store_config *config, const char *path,
+                                 struct kvs_error *error)
+{
+    return config_read_file_all(config, path, NULL, NULL, error);
 }
 
 enum kvs_status config_read_env(struct store_config *config, const char **ret_path,

@@ -1,0 +1,152 @@
+/* `kvshelf doctor`: the command line in, the report out. */
+#include "cli/doctor.h"
+
+#include "base/json.h"
+#include "base/status.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+
+#include <stdio.h>
+
+static const char *const levels[] = {"ok", "warning", "error"};
+
+enum { REMEDY_INDENT = 23 };
+
+static enum kvs_status print_lines(const struct doctor_report *report, struct kvs_error *error)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct doctor_line *line = &report->lines[i];
+        printf("%-8s %-12s  %s\n", levels[line->level], line->check, line->message);
+        if (line->remedy != NULL)
+            printf("%*s%s\n", REMEDY_INDENT, "-> ", line->remedy);
+    }
+    if (report->errors == 0)
+        printf("\nAn engine can start with this (%zu warning%s).\n", report->warnings,
+               report->warnings == 1 ? "" : "s");
+    else
+        printf("\nAn engine cannot start with this: %zu error%s, %zu warning%s.\n", report->errors,
+               report->errors == 1 ? "" : "s", report->warnings, report->warnings == 1 ? "" : "s");
+    return output_flush(stdout, error);
+}
+
+static void write_line(struct json_writer *json, const struct doctor_line *line)
+{
+    json_write_object_begin(json);
+    json_write_name(json, "level");
+    json_write_text(json, levels[line->level]);
+    json_write_name(json, "check");
+    json_write_text(json, line->check);
+    json_write_name(json, "message");
+    json_write_text(json, line->message);
+    json_write_name(json, "remedy");
+    if (line->remedy != NULL)
+        json_write_text(json, line->remedy);
+    else
+        json_write_null(json);
+    json_write_object_end(json);
+}
+
+static enum kvs_status print_json(const struct doctor_report *report, struct kvs_error *error)
+{
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_write_object_begin(&json);
+    json_write_name(&json, "errors");
+    json_write_uint64(&json, report->errors);
+    json_write_name(&json, "warnings");
+    json_write_uint64(&json, report->warnings);
+    json_write_name(&json, "checks");
+    json_write_array_begin(&json);
+    for (size_t i = 0; i < report->count; i++)
+        write_line(&json, &report->lines[i]);
+    json_write_array_end(&json);
+    json_write_object_end(&json);
+    enum kvs_status status = output_buffer(stdout, &out, error);
+    buffer_done(&out);
+    return status;
+}
+
+static enum kvs_status read_request(const struct cli *cli, struct doctor_request *request,
+                                    struct kvs_error *error)
+{
+    enum { RANKS_MAX = 65536 };
+    uint64_t tp_rank = 0, tp_size = 1, pp_rank = 0, pp_size = 1;
+    enum kvs_status status = cli_count(cli, "tp-rank", 0, RANKS_MAX, "ranks", &tp_rank, error);
+    if (status == KVS_OK)
+        status = cli_count(cli, "tp-size", 1, RANKS_MAX, "ranks", &tp_size, error);
+    if (status == KVS_OK)
+        status = cli_count(cli, "pp-rank", 0, RANKS_MAX, "ranks", &pp_rank, error);
+    if (status == KVS_OK)
+        status = cli_count(cli, "pp-size", 1, RANKS_MAX, "ranks", &pp_size, error);
+    uint64_t bytes = 0;
+    if (status == KVS_OK)
+        status = cli_bytes(cli, "bytes-per-page", 0, UINT64_MAX, &bytes, error);
+    if (status == KVS_OK && cli_has(cli, "bytes-per-page") && bytes == 0)
+        status = error_set(error, KVS_ERR_CONFIG_PAGE_BYTES, "kv", "0");
+    if (status != KVS_OK)
+        return status;
+    *request = (struct doctor_request){
+        .config_path = cli_text(cli, "config", NULL),
+        .mla = cli_has(cli, "mla"),
+        .tp_rank = (uint32_t)tp_rank,
+        .tp_size = (uint32_t)tp_size,
+        .pp_rank = (uint32_t)pp_rank,
+        .pp_size = (uint32_t)pp_size,
+        .bytes_per_page = bytes,
+    };
+    return KVS_OK;
+}
+
+static int run(const struct cli *cli)
+{
+    struct doctor_request request;
+    struct kvs_error error;
+    enum kvs_status status = read_request(cli, &request, &error);
+    if (status != KVS_OK)
+        return cli_fail(cli, &error);
+    struct doctor_report report = {0};
+    doctor_examine(&request, &report);
+    if (report.failed)
+        status = error_set(&error, KVS_ERR_NO_MEMORY, "examining the configuration");
+    else
+        status = cli_json(cli) ? print_json(&report, &error) : print_lines(&report, &error);
+    bool healthy = report.errors == 0;
+    doctor_report_done(&report);
+    if (status != KVS_OK)
+        return cli_fail(cli, &error);
+    return healthy ? CLI_OK : CLI_FAILED;
+}
+
+static const struct cli_option options[] = {
+    {"config", "F", "the configuration file, default: what SGLANG_HICACHE_HF3FS_CONFIG_PATH names"},
+    {"mla", NULL, "the model is MLA: its pages are the same on every tensor-parallel rank"},
+    {"tp-rank", "N", "tensor-parallel rank to look at, default 0"},
+    {"tp-size", "N", "tensor-parallel ranks, default 1"},
+    {"pp-rank", "N", "pipeline-parallel rank to look at, default 0"},
+    {"pp-size", "N", "pipeline-parallel ranks, default 1"},
+    {"bytes-per-page", "BYTES",
+     "bytes behind one key, as the engine logs it at start; of K or V alone in page_first layouts"},
+    {NULL, NULL, NULL},
+};
+
+const struct cli_command cli_doctor = {
+    .name = "doctor",
+    .arguments = "",
+    .summary = "what an engine would meet before it loads a model",
+    .about =
+        "Looks at the variable, the configuration file, its keys and their values, the path and "
+        "the right to write there, the space, the page arithmetic, the index, and MLA without "
+        "a metadata server. Each line is ok, a warning or an error, with what to do.\n\n"
+        "Nothing is created, changed or locked. Run it as the user that runs the engine, in "
+        "the same container.",
+    .examples = "kvshelf doctor\n"
+                "kvshelf doctor --config /etc/kvshelf/hf3fs.json --bytes-per-page 4194304\n"
+                "kvshelf doctor --mla --tp-rank 1 --tp-size 8 --json | jq '.checks[]'",
+    .exit_codes = "0  an engine can start with this; there may be warnings\n"
+                  "1  an error was found\n"
+                  "2  wrong arguments",
+    .options = options,
+    .json = true,
+    .run = run,
+};

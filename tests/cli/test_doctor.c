@@ -1,0 +1,208 @@
+/* `kvshelf doctor`: each thing that can be wrong is a line of its own with what to do, nothing is
+ * changed, and the exit code says whether an engine can start. */
+#include "support/program.h"
+#include "support/temp_dir.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[TEMP_DIR_MAX], config[TEMP_DIR_MAX + 32];
+
+static int set_up(void **state)
+{
+    (void)state;
+    temp_dir_make(dir);
+    snprintf(config, sizeof(config), "%s/config.json", dir);
+    unsetenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH");
+    unsetenv("SGLANG_HF3FS_CONFIG");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unsetenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH");
+    unsetenv("SGLANG_HF3FS_CONFIG");
+    temp_dir_remove(dir);
+    return 0;
+}
+
+/* `@` in the text stands for the directory. */
+static void write_config(const char *text)
+{
+    FILE *file = fopen(config, "w");
+    assert_non_null(file);
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '@')
+            fputs(dir, file);
+        else
+            fputc(*c, file);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect(struct program_result result, int exit_code, const char *const parts[])
+{
+    const char *out = result.out.data == NULL ? "" : result.out.data;
+    if (result.exit_code != exit_code)
+        fail_msg("exit code %d, not %d:\n%s", result.exit_code, exit_code, out);
+    for (size_t i = 0; parts[i] != NULL; i++)
+        if (strstr(out, parts[i]) == NULL)
+            fail_msg("'%s' is not in:\n%s", parts[i], out);
+    program_done(&result);
+}
+#define EXPECT(result, code, ...) expect(result, code, (const char *const[]){__VA_ARGS__, NULL})
+
+#define GOOD                                                                                       \
+    "\"file_path_prefix\": \"@/pages\", \"file_size\": 1048576000, \"numjobs\": 4, \"entries\": 2"
+
+static void test_all_is_well(void **state)
+{
+    (void)state;
+    write_config("{" GOOD ", \"metadata_dir\": \"@/index\"}");
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "65536"), 0, "ok       variable", "ok       file",
+           "16,000 pages of 64 KiB", "ok       path", "ok       page file", "ok       index",
+           "index will be created", "An engine can start with this");
+    struct stat about;
+    char path[TEMP_DIR_MAX + 32];
+    snprintf(path, sizeof(path), "%s/pages.0.bin", dir);
+    assert_int_equal(stat(path, &about), -1); /* nothing is created */
+    snprintf(path, sizeof(path), "%s/index", dir);
+    assert_int_equal(stat(path, &about), -1);
+}
+
+static void test_the_wrong_variable(void **state)
+{
+    (void)state;
+    write_config("{" GOOD "}");
+    setenv("SGLANG_HF3FS_CONFIG", config, 1);
+    EXPECT(PROGRAM("doctor"), 0, "warning  variable", "SGLANG_HF3FS_CONFIG is set",
+           "export SGLANG_HICACHE_HF3FS_CONFIG_PATH=", "the defaults are used");
+}
+
+static void test_a_file_the_engine_does_not_read(void **state)
+{
+    (void)state;
+    write_config("{" GOOD "}");
+    EXPECT(PROGRAM("doctor", "--config", config), 0, "warning  variable", "not set");
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", "/elsewhere.json", 1);
+    EXPECT(PROGRAM("doctor", "--config", config), 0, "warning  variable", "/elsewhere.json");
+}
+
+static void test_what_is_wrong_with_a_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *parts[4];
+    } cases[] = {
+        {"", {"error    file", "it is empty", "-> "}},
+        {"{\"a\":", {"error    file", "line 1", "-> "}},
+        {"[]", {"error    file", "no JSON object"}},
+        {"{}", {"error    keys", "Missing required keys in config: file_path_prefix, file_size"}},
+        {"{\"file_path_prefix\": \"@/p\", \"file_size\": -1, \"numjobs\": \"16\", \"entry\": 3}",
+         {"Invalid config value -1 for file_size", "Invalid config value \"16\" for numjobs",
+          "did you mean 'entries'", "Missing required keys in config: entries"}},
+        {"{" GOOD ", \"file_path_prefix\": \"\"}", {"error    keys", "file_path_prefix", "empty"}},
+        {"{" GOOD ", \"metadata_server_url\": \"localhost:1\"}",
+         {"error    metadata", "must begin with http://"}},
+        {"{" GOOD ", \"metadata_server_url\": \"http://localhost:1\"}",
+         {"error    metadata", "no remote metadata client"}},
+        {"{" GOOD ", \"file_path_prefix\": \"@/config.json/p\"}",
+         {"error    path", "is not a directory"}},
+        {"{" GOOD ", \"file_path_prefix\": \"/proc/nothing/p\"}", {"error    path", "/proc", "->"}},
+        {"{" GOOD ", \"metadata_dir\": \"/sys/kvshelf\"}", {"error    index", "/sys"}},
+    };
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+        write_config(cases[c].text);
+        EXPECT(PROGRAM("doctor"), 1, "An engine cannot start with this", cases[c].parts[0],
+               cases[c].parts[1], cases[c].parts[2], cases[c].parts[3]);
+    }
+    unlink(config);
+    EXPECT(PROGRAM("doctor"), 1, "error    file", "No such file or directory");
+}
+
+static void test_mla_and_ranks(void **state)
+{
+    (void)state;
+    write_config("{" GOOD "}");
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    EXPECT(PROGRAM("doctor", "--mla"), 1, "error    metadata",
+           "MLA model is not supported without global metadata server, please refer to ",
+           "-> Start kvshelf serve");
+    EXPECT(PROGRAM("doctor", "--tp-rank", "2", "--tp-size", "4"), 0, "pages.2.bin");
+    EXPECT(PROGRAM("doctor", "--pp-rank", "1", "--pp-size", "2"), 0, "pages.pp1of2.0.bin");
+    EXPECT(PROGRAM("doctor", "--tp-rank", "4", "--tp-size", "4"), 1, "error    ranks", "0 to 3");
+}
+
+static void test_page_arithmetic(void **state)
+{
+    (void)state;
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_config("{" GOOD "}");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1048577"), 0, "999 pages", "are few",
+           "999.0 KiB at the end unused", "no multiple of 4096");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1000M"), 1, "error    pages",
+           "smaller than one page");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "2G"), 1, "error    pages", "bytes_per_page");
+    write_config(
+        "{\"file_path_prefix\": \"@/p\", \"file_size\": 1152921504606846976, \"numjobs\": 1, "
+        "\"entries\": 1}");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1K"), 1, "error    pages", "1073741824");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1M"), 1, "error    pages");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1G"), 0, "warning  pages", "warning  space");
+    struct program_result result = PROGRAM("doctor", "--bytes-per-page", "0");
+    assert_int_equal(result.exit_code, 1);
+    assert_non_null(strstr(result.err.data, "bytes_per_page must be positive"));
+    program_done(&result);
+}
+
+static void test_existing_files(void **state)
+{
+    (void)state;
+    char path[TEMP_DIR_MAX + 32];
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_config("{" GOOD "}");
+    snprintf(path, sizeof(path), "%s/pages.0.bin", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    EXPECT(PROGRAM("doctor"), 1, "error    page file", "not a regular file");
+    assert_int_equal(rmdir(path), 0);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(truncate(path, 2000000000), 0);
+    EXPECT(PROGRAM("doctor"), 0, "warning  page file", "only grow");
+    assert_int_equal(truncate(path, 100), 0);
+    EXPECT(PROGRAM("doctor"), 0, "ok       page file", "is there with 100 B");
+}
+
+static void test_json(void **state)
+{
+    (void)state;
+    write_config("{" GOOD ", \"numjob\": 1}");
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    EXPECT(PROGRAM("doctor", "--json", "--mla"), 1, "{\"errors\":1,\"warnings\":1,\"checks\":[",
+           "{\"level\":\"warning\",\"check\":\"keys\",\"message\":\"Unknown key 'numjob'",
+           "{\"level\":\"error\",\"check\":\"metadata\",", "\"remedy\":null");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_all_is_well),
+        TEST(test_the_wrong_variable),
+        TEST(test_a_file_the_engine_does_not_read),
+        TEST(test_what_is_wrong_with_a_file),
+        TEST(test_mla_and_ranks),
+        TEST(test_page_arithmetic),
+        TEST(test_existing_files),
+        TEST(test_json),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
