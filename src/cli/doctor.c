@@ -119,14 +119,16 @@ static int run(const struct cli *cli)
 }
 
 static const struct cli_option options[] = {
-    {"config", "F", "the configuration file, default: what SGLANG_HICACHE_HF3FS_CONFIG_PATH names"},
-    {"mla", NULL, "the model is MLA: its pages are the same on every tensor-parallel rank"},
-    {"tp-rank", "N", "tensor-parallel rank to look at, default 0"},
-    {"tp-size", "N", "tensor-parallel ranks, default 1"},
-    {"pp-rank", "N", "pipeline-parallel rank to look at, default 0"},
-    {"pp-size", "N", "pipeline-parallel ranks, default 1"},
+    {"config", "F",
+     "The configuration file; default: what SGLANG_HICACHE_HF3FS_CONFIG_PATH names."},
+    {"mla", NULL, "The model is MLA: its pages are the same on every tensor-parallel rank."},
+    {"tp-rank", "N", "The tensor-parallel rank to look at; default 0."},
+    {"tp-size", "N", "The number of tensor-parallel ranks; default 1."},
+    {"pp-rank", "N", "The pipeline-parallel rank to look at; default 0."},
+    {"pp-size", "N", "The number of pipeline-parallel ranks; default 1."},
     {"bytes-per-page", "BYTES",
-     "bytes behind one key, as the engine logs it at start; of K or V alone in page_first layouts"},
+     "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "
+     "layouts."},
     {NULL, NULL, NULL},
 };
 

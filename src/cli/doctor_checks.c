@@ -403,12 +403,12 @@ static void examine_pages(struct examination *e)
     }
     uint64_t tail = file_size % bytes;
     say(e, DOCTOR_OK, "pages", NULL,
-        "%s pages of %s (%s / %s), %s at the end unused, about %s of memory for the index.",
-        COUNT(e->num_pages), BYTES(bytes), BYTES(file_size), BYTES(bytes), BYTES(tail),
-        BYTES(e->num_pages * INDEX_BYTES_PER_PAGE));
+        "%s page%s of %s (%s / %s), %s at the end unused, about %s of memory for the index.",
+        COUNT(e->num_pages), e->num_pages == 1 ? "" : "s", BYTES(bytes), BYTES(file_size),
+        BYTES(bytes), BYTES(tail), BYTES(e->num_pages * INDEX_BYTES_PER_PAGE));
     if (e->num_pages < FEW_PAGES)
         say(e, DOCTOR_WARNING, "pages", "Raise file_size: it is in bytes, 1 TiB is 1099511627776.",
-            "%s pages are few: one long request needs hundreds.", COUNT(e->num_pages));
+            "The file holds few pages (%s): one long request needs hundreds.", COUNT(e->num_pages));
     if (bytes % 4096 != 0)
         say(e, DOCTOR_OK, "pages", NULL,
             "%" PRIu64 " bytes are no multiple of 4096: direct I/O (O_DIRECT) is not used.", bytes);

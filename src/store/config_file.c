@@ -109,11 +109,9 @@ static enum kvs_status read_whole(struct reading *reading, const struct config_k
     allowed(key, problem, sizeof(problem), "a whole number");
     enum json_type type = json_peek(&reading->json);
     if (type == JSON_STRING) {
-        snprintf(
-            problem, sizeof(problem),
-            "it must be a number, not a string: write it without quotes and in %s, for example "
-            "1 TiB as 1099511627776",
-            key->unit);
+        snprintf(problem, sizeof(problem),
+                 "it must be a whole number, not a string: write it without quotes%s",
+                 key->type == CONFIG_BYTES ? ", in bytes; 1 TiB is 1099511627776" : "");
         return bad_value(reading, key, at, problem);
     }
     if (type != JSON_NUMBER)

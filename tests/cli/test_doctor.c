@@ -104,7 +104,7 @@ static void test_what_is_wrong_with_a_file(void **state)
         {"{\"a\":", {"error    file", "line 1", "-> "}},
         {"[]", {"error    file", "no JSON object"}},
         {"{}", {"error    keys", "Missing required keys in config: file_path_prefix, file_size"}},
-        {"{\"file_path_prefix\": \"@/p\", \"file_size\": -1, \"numjobs\": \"16\", \"entry\": 3}",
+        {"{\"file_path_prefix\": \"@/p\", \"file_size\": -1, \"numjobs\": \"16\", \"entrys\": 3}",
          {"Invalid config value -1 for file_size", "Invalid config value \"16\" for numjobs",
           "did you mean 'entries'", "Missing required keys in config: entries"}},
         {"{" GOOD ", \"file_path_prefix\": \"\"}", {"error    keys", "file_path_prefix", "empty"}},
@@ -114,8 +114,8 @@ static void test_what_is_wrong_with_a_file(void **state)
          {"error    metadata", "no remote metadata client"}},
         {"{" GOOD ", \"file_path_prefix\": \"@/config.json/p\"}",
          {"error    path", "is not a directory"}},
-        {"{" GOOD ", \"file_path_prefix\": \"/proc/nothing/p\"}", {"error    path", "/proc", "->"}},
-        {"{" GOOD ", \"metadata_dir\": \"/sys/kvshelf\"}", {"error    index", "/sys"}},
+        {"{" GOOD ", \"file_path_prefix\": \"/proc/nothing/p\"}", {"error    ", "/proc", "->"}},
+        {"{" GOOD ", \"metadata_dir\": \"@/config.json\"}", {"error    index", "not a directory"}},
     };
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
     for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
@@ -125,6 +125,23 @@ static void test_what_is_wrong_with_a_file(void **state)
     }
     unlink(config);
     EXPECT(PROGRAM("doctor"), 1, "error    file", "No such file or directory");
+}
+
+/* root may write everywhere, so be somebody else */
+static void test_no_permission(void **state)
+{
+    (void)state;
+    bool root = geteuid() == 0;
+    write_config("{" GOOD ", \"metadata_dir\": \"@/index\"}");
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    assert_int_equal(chmod(config, 0644), 0);
+    assert_int_equal(chmod(dir, 0555), 0);
+    assert_true(!root || seteuid(65534) == 0);
+    struct program_result result = PROGRAM("doctor");
+    assert_true(!root || seteuid(0) == 0);
+    assert_int_equal(chmod(dir, 0755), 0);
+    EXPECT(result, 1, "error    path", "Nothing can be created in /tmp/", "Permission denied",
+           "error    index", "chown");
 }
 
 static void test_mla_and_ranks(void **state)
@@ -145,9 +162,9 @@ static void test_page_arithmetic(void **state)
     (void)state;
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
     write_config("{" GOOD "}");
-    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1048577"), 0, "999 pages", "are few",
-           "999.0 KiB at the end unused", "no multiple of 4096");
-    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1000M"), 1, "error    pages",
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1048577"), 0, "999 pages",
+           "holds few pages (999)", "1023 KiB at the end unused", "no multiple of 4096");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1001M"), 1, "error    pages",
            "smaller than one page");
     EXPECT(PROGRAM("doctor", "--bytes-per-page", "2G"), 1, "error    pages", "bytes_per_page");
     write_config(
@@ -199,6 +216,7 @@ int main(void)
         TEST(test_the_wrong_variable),
         TEST(test_a_file_the_engine_does_not_read),
         TEST(test_what_is_wrong_with_a_file),
+        TEST(test_no_permission),
         TEST(test_mla_and_ranks),
         TEST(test_page_arithmetic),
         TEST(test_existing_files),
