@@ -89,6 +89,7 @@ struct kvs_store_options {
     uint32_t dp_rank, dp_size;
     bool share_across_dp;
     const char *model, *revision, *dtype, *layout; /* identity; NULL: not stated */
+    uint32_t page_size; /* tokens of a page, identity too; 0: not stated */
 
     /* Where pages and their index are. */
     const char *file_path_prefix;    /* file: {prefix}.{rank}.bin */

@@ -161,7 +161,7 @@ static void report_damage(struct kvs_store *store, struct pool *pool, struct chu
                  "%zu pages of pool '%s' in %s hold other bytes than were confirmed (first: page "
                  "%" PRId64 "), read twice. They are misses and are dropped.",
                  damaged, pool_label(pool), pool->path, chunk->releases[0].page);
-    size_t reported = (size_t)limiter_take(&store->mismatch_reports, now_ns, damaged);
+    size_t reported = (size_t)limiter_take(&pool->mismatch_reports, now_ns, damaged);
     if (reported > 0 && pool_index_report_mismatch(store, pool, chunk->releases, reported))
         stats_add(&store->stats, STAT_MISMATCHES_REPORTED, reported);
     pool_check_file(store, pool);

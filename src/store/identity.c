@@ -81,6 +81,8 @@ void identity_fingerprint(const struct kvs_store_options *options, bool pairs,
     append_member(out, "revision", options->revision);
     append_member(out, "dtype", options->dtype);
     append_member(out, "layout", options->layout);
+    if (options->page_size != 0)
+        buffer_append_format(out, "page_size=%u;", options->page_size);
     if (out->length > start)
         buffer_append_format(out, "pairs=%d;bytes_per_page=%llu", pairs,
                              (unsigned long long)bytes_per_page);

@@ -32,8 +32,8 @@ void identity_namespace(const struct kvs_store_options *options, const char *poo
                         struct buffer *out);
 
 /* What must be equal for bytes to be understood: "model=...;revision=...;dtype=...;layout=...;
- * pairs=0;bytes_per_page=...". What is not stated is left out; "" when none of the four strings is
- * stated (the geometry is checked by itself). */
+ * page_size=64;pairs=0;bytes_per_page=...". What is not stated is left out; "" when nothing is (the
+ * geometry is checked by itself). */
 void identity_fingerprint(const struct kvs_store_options *options, bool pairs,
                           uint64_t bytes_per_page, struct buffer *out);
 

@@ -64,6 +64,19 @@ static enum kvs_status open_file(struct kvs_store *store, struct pool *pool,
     return status;
 }
 
+/* How fast damage may be reported. One reader with a stale mount must not empty a cache that others
+ * share; on a local file system there are no stale mounts, and a file that was cut or replaced
+ * should be made good soon. */
+static void limit_reports(struct pool *pool)
+{
+    static const uint64_t second_ns = 1000000000;
+    limiter_done(&pool->mismatch_reports);
+    if (pool->info.needs_deadline)
+        limiter_init(&pool->mismatch_reports, second_ns / 10, 64);
+    else
+        limiter_init(&pool->mismatch_reports, second_ns / 1000, 4096);
+}
+
 enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t bytes_per_page,
                           uint64_t file_size, bool replicated, struct pool **ret_pool,
                           struct kvs_error *error)
@@ -73,6 +86,7 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
     if (pool == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a pool");
     pthread_mutex_init(&pool->check_mutex, NULL);
+    limiter_init(&pool->mismatch_reports, 1, 0);
     pool->bytes_per_page = bytes_per_page;
     pool->file_size = file_size;
     pool->pairs = name == NULL && options->pairs;
@@ -93,6 +107,7 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
         pool_close(pool);
         return status;
     }
+    limit_reports(pool);
     log_line(
         &store->log, KVS_LOG_INFO,
         "Pool '%s': %" PRIu64 " pages of %" PRIu64 " bytes in %s (%s, %s%s), namespace '%s' of "
@@ -109,6 +124,7 @@ struct pool *pool_close(struct pool *pool)
         return NULL;
     if (pool->file != NULL)
         pool->file->ops->close(pool->file);
+    limiter_done(&pool->mismatch_reports);
     pthread_mutex_destroy(&pool->check_mutex);
     free(pool->name);
     free(pool->ns);

@@ -209,7 +209,8 @@ static void report(struct kvs_store *store, struct pool *pool, enum page_directi
         log_line(&store->log, KVS_LOG_WARNING,
                  "%s %s failed repeatedly: it is left alone for %" PRIu64 " ms.",
                  reading ? "Reading from" : "Writing to", pool->path, breaker_pause_ms(breaker));
-    if (totals->errors + totals->shorts > 0)
+    /* Looking at the path may hang where its I/O just did. */
+    if (totals->errors + totals->shorts > 0 && totals->overdue == 0)
         pool_check_file(store, pool);
 }
 

@@ -129,7 +129,6 @@ static void init_limits(struct kvs_store *store)
     breaker_init(&store->metadata_breaker, METADATA_FAILURES);
     breaker_init(&store->read_breaker, READ_FAILURES);
     breaker_init(&store->write_breaker, WRITE_FAILURES);
-    limiter_init(&store->mismatch_reports, 10 * 1000 * 1000, 256);
     limiter_init(&store->mismatch_lines, LINE_INTERVAL_NS, 1);
     limiter_init(&store->metadata_lines, LINE_INTERVAL_NS, 1);
     limiter_init(&store->read_lines, LINE_INTERVAL_NS, 1);
@@ -152,7 +151,6 @@ static void done_limits(struct kvs_store *store)
     limiter_done(&store->read_lines);
     limiter_done(&store->metadata_lines);
     limiter_done(&store->mismatch_lines);
-    limiter_done(&store->mismatch_reports);
     breaker_done(&store->write_breaker);
     breaker_done(&store->read_breaker);
     breaker_done(&store->metadata_breaker);

@@ -52,6 +52,7 @@ struct pool {
     bool pairs, replicated;
     bool writes;                 /* false: rank 0 writes for all ranks */
     pthread_mutex_t check_mutex; /* one caller at a time looks after the file */
+    struct limiter mismatch_reports;
 };
 
 struct kvs_store {
@@ -67,7 +68,6 @@ struct kvs_store {
 
     struct breaker metadata_breaker, read_breaker, write_breaker;
     struct inflight *inflight;
-    struct limiter mismatch_reports;
     struct limiter mismatch_lines, metadata_lines, read_lines, write_lines, file_lines, file_checks;
     struct stats stats;
 

@@ -154,6 +154,7 @@ static void test_reports_have_a_bounded_rate(void **state)
 {
     (void)state;
     struct store_fixture *f = fixture_new();
+    f->engine.needs_deadline = true;
     f->options.file_size = 2000 * FIXTURE_PAGE_BYTES;
     fixture_open(f);
     for (uint64_t i = 0; i < 4; i++)
@@ -163,12 +164,12 @@ static void test_reports_have_a_bounded_rate(void **state)
     for (uint64_t i = 0; i < 4; i++)
         assert_int_equal(fixture_get(f, i * 400, 400), 0);
     assert_int_equal(fixture_stats(f).checksum_mismatches, 1600);
-    assert_int_equal(f->metadata.keys[FAKE_REPORT], 256);
-    assert_int_equal(fixture_counts(f).committed, 1600 - 256);
+    assert_int_equal(f->metadata.keys[FAKE_REPORT], 64);
+    assert_int_equal(fixture_counts(f).committed, 1600 - 64);
     assert_int_equal(fixture_stats(f).read_breaker_trips, 0);
     atomic_fetch_add(&f->now_ns, SECOND);
     fixture_get(f, 400, 400);
-    assert_int_equal(f->metadata.keys[FAKE_REPORT], 356);
+    assert_int_equal(f->metadata.keys[FAKE_REPORT], 74);
     fixture_free(f);
 }
 

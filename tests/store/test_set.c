@@ -239,6 +239,42 @@ static void test_full_disk_trips_at_once_and_recovers(void **state)
     fixture_free(f);
 }
 
+/* A page that found no room is used after all others. */
+static void test_pages_without_room_are_used_last(void **state)
+{
+    (void)state;
+    struct store_fixture *f = fixture_new();
+    fixture_open(f);
+    f->engine.error_number = ENOSPC;
+    fake_engine_fault(&f->engine, FAKE_ERROR, 1, 3, false, true);
+    assert_int_equal(fixture_set(f, 0, 3), 0); /* the first three pages of the file */
+    fake_engine_fault(&f->engine, FAKE_NONE, 0, 0, false, false);
+    atomic_fetch_add(&f->now_ns, SECOND);
+    assert_int_equal(fixture_set(f, 100, FIXTURE_PAGES - 3), FIXTURE_PAGES - 3);
+    for (size_t i = 0; i < FIXTURE_PAGES - 3; i++)
+        assert_true(fake_metadata_page(&f->metadata, 0, "kv", f->keys[i]) >= 3);
+    assert_int_equal(fixture_set(f, 0, 3), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(fake_metadata_page(&f->metadata, 0, "kv", f->keys[i]) < 3);
+    fixture_free(f);
+}
+
+/* Page sizes from the marker page of an index-only pool on, multiples of 4 KiB or not. */
+static void test_page_sizes(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {1, 7, 4095, 4096, 4097, 515328, 4497408};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct store_fixture *f = fixture_new();
+        f->options.bytes_per_page = sizes[i];
+        f->options.file_size = 8 * sizes[i] + sizes[i] / 2;
+        fixture_open(f);
+        assert_int_equal(fixture_set(f, 0, 8), 8);
+        assert_int_equal(fixture_get(f, 0, 8), 8);
+        fixture_free(f);
+    }
+}
+
 /* One bad page among good ones is no reason to stop. */
 static void test_single_failures_do_not_trip(void **state)
 {
@@ -487,6 +523,8 @@ int main(void)
         cmocka_unit_test(test_completions_out_of_order),
         cmocka_unit_test(test_failing_writes_do_not_drain_the_cache),
         cmocka_unit_test(test_full_disk_trips_at_once_and_recovers),
+        cmocka_unit_test(test_pages_without_room_are_used_last),
+        cmocka_unit_test(test_page_sizes),
         cmocka_unit_test(test_single_failures_do_not_trip),
         cmocka_unit_test(test_repeated_keys_follow_their_write),
         cmocka_unit_test(test_pairs_are_two_keys_and_one_result),

@@ -57,9 +57,10 @@ void fixture_open(struct store_fixture *fixture)
         fail_msg("the store does not open: %s", error.message);
     uint64_t bytes = fixture->options.bytes_per_page;
     free(fixture->memory);
-    fixture->memory = calloc(2 * FIXTURE_KEYS_MAX, bytes);
+    size_t pages = bytes > 65536 ? FIXTURE_LARGE_PAGES : 2 * FIXTURE_KEYS_MAX;
+    fixture->memory = calloc(pages, bytes);
     assert_non_null(fixture->memory);
-    for (size_t i = 0; i < 2 * FIXTURE_KEYS_MAX; i++)
+    for (size_t i = 0; i < pages; i++)
         fixture->buffers[i] = fixture->memory + i * bytes;
 }
 

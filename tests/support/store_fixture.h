@@ -6,7 +6,13 @@
 #include "support/fake_engine.h"
 #include "support/fake_metadata.h"
 
-enum { FIXTURE_PAGE_BYTES = 512, FIXTURE_PAGES = 64, FIXTURE_KEYS_MAX = 512, FIXTURE_LINES = 64 };
+enum {
+    FIXTURE_PAGE_BYTES = 512,
+    FIXTURE_PAGES = 64,
+    FIXTURE_KEYS_MAX = 512,
+    FIXTURE_LINES = 64,
+    FIXTURE_LARGE_PAGES = 16 /* buffers, of pages over 64 KiB */
+};
 
 struct store_fixture {
     struct fake_metadata metadata;
