@@ -124,6 +124,19 @@ static enum kvs_status look_at_dir(const struct replay_arguments *arguments,
     return status;
 }
 
+/* What makes a replay that has come to its end a failed one. */
+static enum kvs_status judge(const struct replay_result *result, const struct workplace *place,
+                             struct kvs_error *error)
+{
+    if (result->wrong_bytes > 0)
+        return error_set(error, KVS_ERR_WRONG_BYTES, NUM(result->wrong_pages), place->path);
+    if (result->pages_failed > 0)
+        return error_set(error, KVS_ERR_PAGES_NOT_WRITTEN, NUM(result->pages_failed), place->path,
+                         result->pages_no_space > 0 ? "there is no space left"
+                                                    : "writing failed, as said above");
+    return KVS_OK;
+}
+
 static enum kvs_status replay_in(const struct cli *cli, const struct replay_arguments *arguments,
                                  const struct trace *trace, const struct workplace *place,
                                  struct kvs_error *error)
@@ -161,8 +174,8 @@ static enum kvs_status replay_in(const struct cli *cli, const struct replay_argu
     target->ops->close(target);
     if (status == KVS_OK)
         status = report(cli, arguments, trace, &result, error);
-    if (status == KVS_OK && result.wrong_bytes > 0)
-        status = error_set(error, KVS_ERR_WRONG_BYTES, NUM(result.wrong_pages), place->path);
+    if (status == KVS_OK)
+        status = judge(&result, place, error);
     replay_result_done(&result);
     return status;
 }
@@ -192,7 +205,8 @@ static int run(const struct cli *cli)
 {
     struct kvs_error error;
     enum kvs_status status = replay(cli, &error);
-    if (status == KVS_ERR_WRONG_BYTES) { /* the figures have been printed, as JSON where asked */
+    /* Then the figures have been printed already, as JSON where asked. */
+    if (status == KVS_ERR_WRONG_BYTES || status == KVS_ERR_PAGES_NOT_WRITTEN) {
         output_error(stderr, false, &error);
         return CLI_FAILED;
     }

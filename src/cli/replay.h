@@ -20,7 +20,8 @@ struct replay_result {
     uint64_t pages_at_start; /* committed by an earlier run: set by the caller */
     size_t requests;         /* done: less than the trace has when it was interrupted */
     uint64_t pages_asked, pages_hit, pages_written, pages_not_stored;
-    uint64_t bytes_in, bytes_out; /* read from and written to the target */
+    uint64_t pages_failed, pages_no_space; /* of those not stored: refused by the storage */
+    uint64_t bytes_in, bytes_out;          /* read from and written to the target */
     uint64_t wrong_bytes, wrong_pages;
     struct replay_times get_times, set_times;
     uint32_t *hit_of_request; /* pages, one number a request */

@@ -127,6 +127,7 @@ void replay_write_json(struct buffer *out, struct replay_result *result, bool mo
     write_number(&json, "hit_ratio", round(replay_hit_ratio(result) * 1e4) / 1e4);
     write_count(&json, "pages_written", result->pages_written);
     write_count(&json, "pages_not_stored", result->pages_not_stored);
+    write_count(&json, "pages_refused_by_storage", result->pages_failed);
     json_write_name(&json, "moves_bytes");
     json_write_bool(&json, moves_bytes);
     write_count(&json, "bytes_in", result->bytes_in);

@@ -53,6 +53,8 @@ static enum kvs_status set_request(struct replay_target *target, const uint64_t 
         result->bytes_out += put.bytes;
         result->pages_written += put.written;
         result->pages_not_stored += put.not_stored;
+        result->pages_failed += put.failed;
+        result->pages_no_space += put.no_space;
     }
     return KVS_OK;
 }

@@ -90,6 +90,9 @@ static enum kvs_status store_set(struct replay_target *target, const uint64_t id
         put.not_stored += !store->done[i];
     put.written = after.pages_written - before.pages_written;
     put.bytes = after.bytes_written - before.bytes_written;
+    put.no_space = after.unstored_no_space - before.unstored_no_space;
+    put.failed = put.no_space + (after.unstored_write_error - before.unstored_write_error) +
+                 (after.unstored_refused - before.unstored_refused);
     *ret_put = put;
     return KVS_OK;
 }

@@ -23,6 +23,8 @@ struct replay_got {
 struct replay_put {
     size_t written;    /* pages */
     size_t not_stored; /* pages that are not there afterwards */
+    size_t failed;     /* of these, those that the storage refused */
+    size_t no_space;   /* of these, those for which there was no space */
     uint64_t bytes;
     uint64_t duration_ns; /* of the call, without making keys and bytes */
 };
