@@ -251,6 +251,48 @@ static void test_key_stored_again_while_reading(void **state)
     fixture_free(f);
 }
 
+/* Damage is reported only when both reads were in one life of the page. Here each read is bad, and
+ * between them, or after the second, the key moves on. */
+struct moving {
+    struct store_fixture *fixture;
+    int at_read; /* 1: before the first read's bytes, 2: before the second's */
+};
+
+static void move_key(void *arg, enum page_direction direction)
+{
+    struct moving *moving = arg;
+    struct store_fixture *f = moving->fixture;
+    if (direction != PAGE_READ || --moving->at_read != 0)
+        return;
+    static uint8_t page[FIXTURE_PAGE_BYTES];
+    const void *const buffers[] = {page};
+    bool stored[1];
+    assert_int_equal(kvs_store_delete(f->store, 0, 1, f->keys, NULL), KVS_OK);
+    fixture_fill(page, sizeof(page), 0, 0);
+    kvs_store_batch_set(f->store, 0, 1, f->keys, buffers, stored);
+    assert_true(stored[0]);
+}
+
+static void test_damage_of_another_life_is_not_reported(void **state)
+{
+    (void)state;
+    for (int at_read = 1; at_read <= 2; at_read++) {
+        struct store_fixture *f = fixture_new();
+        fixture_open(f);
+        fixture_set(f, 0, 1);
+        fake_engine_fault(&f->engine, FAKE_CORRUPT, 1, 2, true, false);
+        struct moving moving = {f, at_read};
+        f->engine.before = move_key;
+        f->engine.before_arg = &moving;
+        assert_int_equal(fixture_get(f, 0, 1), 0);
+        assert_int_equal(fixture_stats(f).missed_replaced, 1);
+        assert_int_equal(fixture_stats(f).checksum_mismatches, 0);
+        assert_int_equal(f->metadata.calls[FAKE_REPORT], 0);
+        assert_int_equal(fixture_get(f, 0, 1), 1);
+        fixture_free(f);
+    }
+}
+
 /* ---- Pages without a checksum --------------------------------------------------------------- */
 
 static void test_verify(void **state)
@@ -362,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_reports_have_a_bounded_rate),
         cmocka_unit_test(test_page_replaced_while_reading),
         cmocka_unit_test(test_key_stored_again_while_reading),
+        cmocka_unit_test(test_damage_of_another_life_is_not_reported),
         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_read_breaker),
         cmocka_unit_test(test_misses_and_mismatches_never_trip),

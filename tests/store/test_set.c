@@ -275,6 +275,22 @@ static void test_page_sizes(void **state)
     }
 }
 
+/* A call that may probe and has nothing to write leaves the probe to the next one. */
+static void test_probe_without_anything_to_write(void **state)
+{
+    (void)state;
+    struct store_fixture *f = fixture_new();
+    fixture_open(f);
+    fixture_set(f, 0, 4);
+    fake_engine_fault(&f->engine, FAKE_ERROR, 1, UINT64_MAX, false, true);
+    assert_int_equal(fixture_set(f, 100, 4), 0);
+    fake_engine_fault(&f->engine, FAKE_NONE, 0, 0, false, false);
+    atomic_fetch_add(&f->now_ns, SECOND);
+    assert_int_equal(fixture_set(f, 0, 4), 4);
+    assert_int_equal(fixture_set(f, 100, 4), 4);
+    fixture_free(f);
+}
+
 /* One bad page among good ones is no reason to stop. */
 static void test_single_failures_do_not_trip(void **state)
 {
@@ -375,6 +391,25 @@ static void test_pairs_that_do_not_fit_leave_no_half(void **state)
     fixture_free(f);
 }
 
+/* An index that has a page for one half only: it is given back unwritten. */
+static void test_one_page_for_a_pair(void **state)
+{
+    (void)state;
+    struct store_fixture *f = fixture_new();
+    f->options.pairs = true;
+    fixture_open(f);
+    f->metadata.no_page_for_v = true;
+    assert_int_equal(fixture_set(f, 0, 4), 0);
+    assert_int_equal(f->engine.write_ios, 0);
+    assert_int_equal(f->metadata.released, 4);
+    assert_int_equal(fixture_counts(f).reserved, 0);
+    assert_int_equal(fixture_stats(f).unstored_no_page, 4);
+    f->metadata.no_page_for_v = false;
+    assert_int_equal(fixture_set(f, 0, 4), 4);
+    assert_int_equal(fixture_get(f, 0, 4), 4);
+    fixture_free(f);
+}
+
 /* ---- An index that fails -------------------------------------------------------------------- */
 
 static void test_dead_index(void **state)
@@ -421,6 +456,32 @@ static void test_index_breaker(void **state)
     atomic_fetch_add(&f->now_ns, SECOND);
     assert_int_equal(fixture_get(f, 0, 4), 4);
     assert_int_equal(fixture_set(f, 10, 4), 4);
+    fixture_free(f);
+}
+
+/* What was reserved is confirmed although another call has opened the breaker meanwhile. */
+static void trip_index_breaker(void *arg, enum page_direction direction)
+{
+    struct store_fixture *f = arg;
+    if (direction != PAGE_WRITE)
+        return;
+    bool loaded[1];
+    f->metadata.failing[FAKE_GET] = true;
+    for (int i = 0; i < 3; i++)
+        kvs_store_batch_get(f->store, 0, 1, f->keys, f->buffers + FIXTURE_KEYS_MAX, loaded);
+    f->metadata.failing[FAKE_GET] = false;
+}
+
+static void test_confirm_goes_through_an_open_breaker(void **state)
+{
+    (void)state;
+    struct store_fixture *f = fixture_new();
+    fixture_open(f);
+    f->engine.before = trip_index_breaker;
+    f->engine.before_arg = f;
+    assert_int_equal(fixture_set(f, 0, 4), 4);
+    assert_int_equal(fixture_stats(f).metadata_breaker_trips, 1);
+    assert_int_equal(fixture_counts(f).committed, 4);
     fixture_free(f);
 }
 
@@ -525,11 +586,14 @@ int main(void)
         cmocka_unit_test(test_full_disk_trips_at_once_and_recovers),
         cmocka_unit_test(test_pages_without_room_are_used_last),
         cmocka_unit_test(test_page_sizes),
+        cmocka_unit_test(test_probe_without_anything_to_write),
         cmocka_unit_test(test_single_failures_do_not_trip),
         cmocka_unit_test(test_repeated_keys_follow_their_write),
         cmocka_unit_test(test_pairs_are_two_keys_and_one_result),
         cmocka_unit_test(test_pair_with_one_failed_half_is_not_stored),
         cmocka_unit_test(test_pairs_that_do_not_fit_leave_no_half),
+        cmocka_unit_test(test_one_page_for_a_pair),
+        cmocka_unit_test(test_confirm_goes_through_an_open_breaker),
         cmocka_unit_test(test_dead_index),
         cmocka_unit_test(test_index_breaker),
         cmocka_unit_test(test_forgotten_namespace_is_initialized_again),

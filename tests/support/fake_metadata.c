@@ -116,6 +116,17 @@ static enum kvs_status fake_initialize(struct metadata_client *client,
     return status;
 }
 
+/* A page that was given is not given after all. */
+static void take_back(struct fake_metadata *fake, struct catalog *catalog,
+                      struct catalog_reserved *reserved)
+{
+    const struct catalog_release release = {
+        .page = reserved->page, .has_generation = true, .generation = reserved->generation};
+    enum catalog_rejection reason;
+    catalog_release(catalog, fake->now_ms, &release, 1, &reason);
+    *reserved = (struct catalog_reserved){.page = -1};
+}
+
 static enum kvs_status fake_reserve(struct metadata_client *client,
                                     const struct metadata_scope *scope,
                                     const struct metadata_text keys[], size_t n,
@@ -130,6 +141,9 @@ static enum kvs_status fake_reserve(struct metadata_client *client,
     if (parsed == NULL)
         return end_without_memory(fake, error);
     status = catalog_reserve(catalog, fake->now_ms, parsed, n, true, 0, ret_reserved);
+    for (size_t i = 0; status == KVS_OK && i < n && fake->no_page_for_v; i++)
+        if (parsed[i].suffix == KEY_V && !ret_reserved[i].present)
+            take_back(fake, catalog, &ret_reserved[i]);
     for (size_t i = 0; status == KVS_OK && i < n; i++)
         if (ret_reserved[i].page >= 0)
             ret_reserved[i].page += fake->page_offset;

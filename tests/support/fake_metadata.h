@@ -40,6 +40,7 @@ struct fake_metadata {
     bool failing[FAKE_CALLS];
     int64_t page_offset; /* added to every page that is answered */
     bool drop_checksums; /* get answers pages as if they had none */
+    bool no_page_for_v;  /* reserve has none for the V halves of pairs */
     /* Called with no lock held, before the call is made. */
     void (*before)(void *arg, enum fake_call call);
     void *before_arg;
