@@ -285,13 +285,6 @@ uint32_t life_take_page(struct catalog *catalog)
     return page;
 }
 
-/* Gives back a page that was taken and not used. */
-static void untake(struct catalog *catalog, uint32_t page)
-{
-    change_state(catalog, page, SLOT_FREE);
-    list_push_first(&catalog->free, catalog->links, page);
-}
-
 /* The second page after a first one that nobody held. */
 static uint32_t take_second(struct catalog *catalog)
 {
@@ -312,7 +305,7 @@ bool life_take_pair(struct catalog *catalog, uint32_t ret_pages[2])
     }
     ret_pages[1] = take_second(catalog);
     if (ret_pages[1] == PAGE_NONE)
-        untake(catalog, ret_pages[0]);
+        make_free(catalog, ret_pages[0]); /* and alone there */
     return ret_pages[1] != PAGE_NONE;
 }
 

@@ -279,6 +279,41 @@ static void eviction_takes_the_tail_of_a_prefix_first(void **state)
     }
 }
 
+/* Batches are looked up block by block: the order holds across them. */
+static void the_order_holds_for_a_long_batch(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    for (int lru = 0; lru < 2; lru++) {
+        struct catalog_options options = shelf_options(N);
+        options.eviction = lru ? KVS_EVICTION_LRU : KVS_EVICTION_PREFIX;
+        struct shelf shelf;
+        shelf_open(&shelf, &options);
+        static struct key keys[N];
+        static struct catalog_found found[N];
+        static struct catalog_reserved r[N];
+        static uint32_t pages[N];
+        for (unsigned i = 0; i < N; i++)
+            keys[i] = plain(i);
+        for (unsigned i = 0; i < N; i++) /* key i at page i, confirmed in an order of its own */
+            shelf_reserve_all(&shelf, &keys[i], 1, &r[i]);
+        for (unsigned i = 0; i < N; i++)
+            shelf_confirm(&shelf, keys[i * 7 % N], r[i * 7 % N]);
+        for (int reserve = 0; reserve < 2; reserve++) {
+            if (reserve)
+                shelf_reserve_all(&shelf, keys, N, r);
+            else
+                catalog_get(shelf.catalog, shelf.now, keys, N, true, found);
+            assert_int_equal(catalog_recency(shelf.catalog, pages), N);
+            for (uint32_t i = 0; i < N; i++)
+                assert_int_equal(pages[i], lru ? i : N - 1 - i);
+            for (unsigned i = 0; i < N; i++)
+                shelf_get(&shelf, keys[i * 7 % N]);
+        }
+        shelf_close(&shelf);
+    }
+}
+
 static void reserved_pages_are_never_evicted(void **state)
 {
     (void)state;
@@ -531,6 +566,7 @@ int main(void)
         cmocka_unit_test(a_new_life_has_no_lease_of_the_old_one),
         cmocka_unit_test(a_page_rests_at_least_as_long_as_those_before_it),
         cmocka_unit_test(eviction_takes_the_tail_of_a_prefix_first),
+        cmocka_unit_test(the_order_holds_for_a_long_batch),
         cmocka_unit_test(reserved_pages_are_never_evicted),
         cmocka_unit_test(eviction_stops_while_half_of_the_pages_are_reserved),
         cmocka_unit_test(free_pages_are_given_away_whatever_is_reserved),

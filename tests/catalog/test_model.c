@@ -220,7 +220,7 @@ static size_t draw_count(struct game *g)
         return 1 + below(&g->chance, 2);
     if (what < 98)
         return 1 + below(&g->chance, 10);
-    return below(&g->chance, MODEL_BATCH_MAX);
+    return below(&g->chance, one_in(&g->chance, 8) ? MODEL_BATCH_MAX : 100);
 }
 
 /* A run of neighbours, as of a prefix, or any keys, some of them repeated. */

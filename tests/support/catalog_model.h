@@ -11,7 +11,7 @@
 
 #include "catalog/catalog.h"
 
-enum { MODEL_PAGES_MAX = 64, MODEL_BATCH_MAX = 192 };
+enum { MODEL_PAGES_MAX = 64, MODEL_BATCH_MAX = 600 };
 
 enum model_state { MODEL_FREE, MODEL_RESERVED, MODEL_COMMITTED, MODEL_RESTING };
 enum model_queue { MODEL_QUARANTINE, MODEL_LEASE };
