@@ -4,7 +4,8 @@
 #include <string.h>
 
 const struct cli_command *const cli_commands[] = {
-    &cli_serve, &cli_replay, &cli_doctor, &cli_explain, &cli_stat, &cli_bench, NULL,
+    &cli_serve,      &cli_replay, &cli_doctor, &cli_explain, &cli_stat,
+    &cli_namespaces, &cli_keys,   &cli_bench,  NULL,
 };
 
 const struct cli_command *cli_command_find(const char *name)

@@ -5,6 +5,8 @@
 #include "cli/cli.h"
 
 extern const struct cli_command cli_serve;
+extern const struct cli_command cli_namespaces;
+extern const struct cli_command cli_keys;
 extern const struct cli_command cli_replay;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_stat;

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/namespaces.h"
 #include "cli/output.h"
 #include "cli/stat_read.h"
 
@@ -195,6 +196,8 @@ static int run(const struct cli *cli)
 {
     struct stat_dir dir;
     struct kvs_error error;
+    if (server_client_is_url(cli_argument(cli, 0)))
+        return namespaces_stat(cli, cli_argument(cli, 0), cli_text(cli, "token-file", NULL));
     enum kvs_status status = stat_dir_read(cli_argument(cli, 0), &dir, &error);
     if (status == KVS_OK)
         status = cli_json(cli) ? print_json(&dir, &error) : print_dir(&dir, &error);
@@ -205,11 +208,19 @@ static int run(const struct cli *cli)
     return readable ? CLI_OK : CLI_FAILED;
 }
 
+static const struct cli_option options[] = {
+    {"token-file", "FILE", "The server's token, one line. Default: none."},
+    {0},
+};
+
 const struct cli_command cli_stat = {
     .name = "stat",
-    .arguments = "DIR",
-    .summary = "what the kept catalogs of a directory hold",
-    .about = "DIR is the metadata_dir of a store or the --data-dir of a server. For each (rank, "
+    .arguments = "DIR|URL",
+    .summary = "what the kept catalogs of a directory, or a running server, hold",
+    .about = "URL is that of a running server: the pages of its namespaces, with --json all that "
+             "its /api/status says.\n"
+             "\n"
+             "DIR is the metadata_dir of a store or the --data-dir of a server. For each (rank, "
              "namespace): the "
              "number and size of its pages, how many are committed, reserved, retired (resting) "
              "and free, its "
@@ -217,10 +228,12 @@ const struct cli_command cli_stat = {
              "asked while an "
              "engine or a server uses the directory.",
     .examples = "kvshelf stat /var/lib/kvshelf\n"
+                "kvshelf stat http://127.0.0.1:18000\n"
                 "kvshelf stat /var/lib/kvshelf --json | jq '.catalogs[].pages'",
     .exit_codes = "0  every catalog could be read\n"
                   "1  there is none, or one could not be read\n"
                   "2  wrong arguments",
+    .options = options,
     .arguments_min = 1,
     .arguments_max = 1,
     .json = true,

@@ -1,21 +1,17 @@
 /* kvshelf serve as a process: how it starts, says what it does, stops, and what it refuses. */
-#include "base/buffer.h"
 #include "support/program.h"
+#include "support/serving.h"
 #include "support/unit.h"
 
-#include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { HANG_S = 20, PATH_BYTES = 128, ARGUMENTS_MAX = 16 };
+enum { PATH_BYTES = 128 };
 
 static char place[PATH_BYTES];
 
@@ -49,125 +45,6 @@ static void write_file(const char *name, const char *content)
     assert_int_equal(fclose(file), 0);
 }
 
-/* ---- A server that runs
- * ------------------------------------------------------------------------*/
-
-struct running {
-    pid_t pid;
-    int log; /* what it says on stderr */
-    struct buffer said;
-    unsigned port;
-};
-
-static void run_child(int log, const char *const arguments[], const char *const environment[])
-{
-    const char *argv[ARGUMENTS_MAX] = {"./kvshelf", "serve"};
-    size_t n = 2;
-    for (; *arguments != NULL && n < ARGUMENTS_MAX - 1; arguments++)
-        argv[n++] = *arguments;
-    for (; environment != NULL && *environment != NULL; environment++)
-        putenv((char *)(uintptr_t)*environment);
-    dup2(log, STDERR_FILENO);
-    execv(argv[0], (char *const *)(uintptr_t)argv);
-    _exit(127);
-}
-
-/* Reads its log until it holds `text`; false at the end of the log. */
-static bool wait_for(struct running *running, const char *text)
-{
-    char piece[512];
-    while (strstr(buffer_text(&running->said), text) == NULL) {
-        ssize_t n = read(running->log, piece, sizeof(piece));
-        if (n <= 0)
-            return false;
-        buffer_append(&running->said, piece, (size_t)n);
-    }
-    return true;
-}
-
-static struct running spawn(const char *const arguments[], const char *const environment[])
-{
-    int ends[2];
-    struct running running = {0};
-    assert_int_equal(pipe(ends), 0);
-    running.pid = fork();
-    assert_true(running.pid >= 0);
-    if (running.pid == 0) {
-        alarm(HANG_S);
-        run_child(ends[1], arguments, environment);
-    }
-    close(ends[1]);
-    running.log = ends[0];
-    return running;
-}
-
-/* Until it listens. */
-static struct running start(const char *const arguments[], const char *const environment[])
-{
-    struct running running = spawn(arguments, environment);
-    if (!wait_for(&running, "listens on http://127.0.0.1:") || !wait_for(&running, " threads"))
-        fail_msg("it did not start: %s", buffer_text(&running.said));
-    const char *port = strstr(buffer_text(&running.said), "127.0.0.1:") + strlen("127.0.0.1:");
-    running.port = (unsigned)strtoul(port, NULL, 10);
-    assert_true(running.port > 0);
-    return running;
-}
-#define START(...) start((const char *const[]){"--port", "0", ##__VA_ARGS__, NULL}, NULL)
-
-/* Its exit code; 1000 + the signal that ended it. */
-static int wait_end(struct running *running)
-{
-    int status;
-    assert_int_equal(waitpid(running->pid, &status, 0), running->pid);
-    while (wait_for(running, "(there is no such text)"))
-        continue;
-    close(running->log);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-}
-
-static void done(struct running *running)
-{
-    buffer_done(&running->said);
-}
-
-static int open_connection(const struct running *running)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const struct sockaddr_in address = {.sin_family = AF_INET,
-                                        .sin_port = htons((uint16_t)running->port),
-                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct timeval hang = {.tv_sec = HANG_S};
-    assert_true(fd >= 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &hang, sizeof(hang));
-    assert_int_equal(connect(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
-}
-
-/* One request on a connection of its own. Returns the whole answer; valid until the next call. */
-static const char *ask(const struct running *running, const char *head, const char *body)
-{
-    static char answer[1 << 16];
-    char request[1024];
-    int fd = open_connection(running);
-    snprintf(request, sizeof(request), "%s\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
-             head, strlen(body), body);
-    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
-    size_t length = 0;
-    ssize_t n;
-    while ((n = recv(fd, answer + length, sizeof(answer) - 1 - length, 0)) > 0)
-        length += (size_t)n;
-    answer[length] = '\0';
-    close(fd);
-    return answer;
-}
-
-static const char *post(const struct running *running, const char *path, const char *body)
-{
-    char head[256];
-    snprintf(head, sizeof(head), "POST %s HTTP/1.1", path);
-    return ask(running, head, body);
-}
-
 #define RESERVE_A "/0/reserve_and_allocate_page_indices"
 
 /* ---- Start and stop
@@ -180,21 +57,23 @@ static void a_signal_stops_it_and_nothing_is_forgotten(void **state)
     char dir[2 * PATH_BYTES];
     snprintf(dir, sizeof(dir), "%s", in_place("kept"));
     for (size_t i = 0; i < 2; i++) {
-        struct running running = START("--data-dir", dir, "--threads", "2");
+        struct serving running = SERVING_START("--data-dir", dir, "--threads", "2");
         if (i == 0) {
-            assert_non_null(strstr(post(&running, "/0/initialize", "{\"num_pages\":1}"), " 204 "));
             assert_non_null(
-                strstr(post(&running, RESERVE_A, "{\"keys\":[[\"a\",\"\"]]}"), "[[false,0]]"));
-            assert_non_null(strstr(
-                post(&running, "/0/confirm_write", "{\"written_keys_to_confirm\":[[\"a\",0]]}"),
-                " 204 "));
+                strstr(serving_post(&running, "/0/initialize", "{\"num_pages\":1}"), " 204 "));
+            assert_non_null(strstr(serving_post(&running, RESERVE_A, "{\"keys\":[[\"a\",\"\"]]}"),
+                                   "[[false,0]]"));
+            assert_non_null(strstr(serving_post(&running, "/0/confirm_write",
+                                                "{\"written_keys_to_confirm\":[[\"a\",0]]}"),
+                                   " 204 "));
         }
-        assert_non_null(strstr(post(&running, "/0/exists", "{\"keys\":[\"a\"]}"), "[true]"));
+        assert_non_null(
+            strstr(serving_post(&running, "/0/exists", "{\"keys\":[\"a\"]}"), "[true]"));
         kill(running.pid, signals[i]);
-        assert_int_equal(wait_end(&running), 0);
+        assert_int_equal(serving_wait_end(&running), 0);
         assert_non_null(strstr(buffer_text(&running.said), "Stopped"));
         assert_null(strstr(buffer_text(&running.said), "in memory only"));
-        done(&running);
+        serving_done(&running);
     }
 }
 
@@ -208,45 +87,45 @@ static void what_was_answered_outlives_a_kill(void **state)
     char dir[2 * PATH_BYTES], body[256];
     snprintf(dir, sizeof(dir), "%s", in_place("killed"));
     for (int round = 0; round <= ROUNDS; round++) {
-        struct running running =
-            START("--data-dir", dir, "--lease", "0.3", "--quarantine", "0", "--reserve-ttl", "0.2");
-        post(&running, "/0/initialize", "{\"num_pages\":1000}");
+        struct serving running = SERVING_START("--data-dir", dir, "--lease", "0.3", "--quarantine",
+                                               "0", "--reserve-ttl", "0.2");
+        serving_post(&running, "/0/initialize", "{\"num_pages\":1000}");
         for (int i = 0; i < round * KEYS; i++) {
             snprintf(body, sizeof(body), "{\"keys\":[\"k%d\"]}", i);
-            assert_non_null(strstr(post(&running, "/0/exists", body), "[true]"));
+            assert_non_null(strstr(serving_post(&running, "/0/exists", body), "[true]"));
         }
         for (int i = round * KEYS; i < (round + 1) * KEYS;) {
             snprintf(body, sizeof(body), "{\"keys\":[[\"k%d\",\"\"]]}", i);
-            const char *page = strstr(post(&running, RESERVE_A, body), "[[false,");
+            const char *page = strstr(serving_post(&running, RESERVE_A, body), "[[false,");
             assert_non_null(page);
             snprintf(body, sizeof(body), "{\"written_keys_to_confirm\":[[\"k%d\",%ld]]}", i,
                      strtol(page + 8, NULL, 10));
-            i += strstr(post(&running, "/0/confirm_write", body), " 204 ") != NULL;
+            i += strstr(serving_post(&running, "/0/confirm_write", body), " 204 ") != NULL;
         }
         kill(running.pid, SIGKILL);
-        assert_int_equal(wait_end(&running), 1000 + SIGKILL);
-        done(&running);
+        assert_int_equal(serving_wait_end(&running), 1000 + SIGKILL);
+        serving_done(&running);
     }
 }
 
 static void a_second_signal_ends_it_at_once(void **state)
 {
     (void)state;
-    struct running running = START("--threads", "1");
-    int fd = open_connection(&running);
+    struct serving running = SERVING_START("--threads", "1");
+    int fd = serving_open_connection(&running);
     const char head[] =
         "POST /0/exists HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
     char answer[64];
     assert_int_equal(send(fd, head, strlen(head), MSG_NOSIGNAL), strlen(head));
     assert_true(recv(fd, answer, sizeof(answer), 0) > 0); /* in flight from here on */
     kill(running.pid, SIGTERM);
-    assert_true(wait_for(&running, "Stopping"));
+    assert_true(serving_wait_for(&running, "Stopping"));
     kill(running.pid, SIGINT);
-    int code = wait_end(&running);
+    int code = serving_wait_end(&running);
     /* On a slow machine the first stop may have ended before the second signal came. */
     assert_true(code == 128 + SIGINT || code == 0);
     close(fd);
-    done(&running);
+    serving_done(&running);
 }
 
 static void the_service_manager_is_told(void **state)
@@ -255,24 +134,24 @@ static void the_service_manager_is_told(void **state)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     char variable[2 * PATH_BYTES], datagram[64] = "";
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const struct timeval hang = {.tv_sec = HANG_S};
+    const struct timeval hang = {.tv_sec = SERVING_HANG_S};
     assert_true(fd >= 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &hang, sizeof(hang));
     snprintf(address.sun_path, sizeof(address.sun_path), "%.90s", in_place("notify"));
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
     snprintf(variable, sizeof(variable), "NOTIFY_SOCKET=%s", address.sun_path);
-    struct running running =
-        start((const char *const[]){"--port", "0", NULL}, (const char *const[]){variable, NULL});
+    struct serving running = serving_start((const char *const[]){"--port", "0", NULL},
+                                           (const char *const[]){variable, NULL});
     assert_true(recv(fd, datagram, sizeof(datagram) - 1, 0) > 0);
     assert_string_equal(datagram, "READY=1");
     kill(running.pid, SIGTERM);
-    assert_int_equal(wait_end(&running), 0);
+    assert_int_equal(serving_wait_end(&running), 0);
     ssize_t n = recv(fd, datagram, sizeof(datagram) - 1, 0);
     assert_true(n > 0);
     datagram[n] = '\0';
     assert_string_equal(datagram, "STOPPING=1");
     close(fd);
-    done(&running);
+    serving_done(&running);
 }
 
 /* ---- What it refuses
@@ -281,7 +160,7 @@ static void the_service_manager_is_told(void **state)
 static void wrong_starts_are_one_sentence(void **state)
 {
     (void)state;
-    struct running holder = START();
+    struct serving holder = SERVING_START();
     char port[16], file[2 * PATH_BYTES];
     snprintf(port, sizeof(port), "%u", holder.port);
     write_file("a-file", "x");
@@ -325,32 +204,34 @@ static void wrong_starts_are_one_sentence(void **state)
         program_done(&result);
     }
     kill(holder.pid, SIGTERM);
-    assert_int_equal(wait_end(&holder), 0);
+    assert_int_equal(serving_wait_end(&holder), 0);
     assert_non_null(strstr(buffer_text(&holder.said), "in memory only"));
-    done(&holder);
+    serving_done(&holder);
 }
 
 static void another_address_needs_a_token_or_a_decision(void **state)
 {
     (void)state;
-    struct running open =
-        spawn((const char *const[]){"--port", "0", "--host", "0.0.0.0", "--insecure", NULL}, NULL);
-    assert_true(wait_for(&open, "listens on http://0.0.0.0:"));
-    assert_true(wait_for(&open, "--insecure: whoever reaches"));
+    struct serving open = serving_spawn(
+        (const char *const[]){"--port", "0", "--host", "0.0.0.0", "--insecure", NULL}, NULL);
+    assert_true(serving_wait_for(&open, "listens on http://0.0.0.0:"));
+    assert_true(serving_wait_for(&open, "--insecure: whoever reaches"));
     kill(open.pid, SIGTERM);
-    assert_int_equal(wait_end(&open), 0);
-    done(&open);
+    assert_int_equal(serving_wait_end(&open), 0);
+    serving_done(&open);
 
     write_file("token", "s3cret-token\n");
-    struct running closed = START("--token-file", in_place("token"), "--log-level", "debug");
-    assert_non_null(strstr(ask(&closed, "GET /health HTTP/1.1", ""), " 200 "));
-    assert_non_null(strstr(ask(&closed, "GET /metrics HTTP/1.1", ""), " 401 "));
+    struct serving closed =
+        SERVING_START("--token-file", in_place("token"), "--log-level", "debug");
+    assert_non_null(strstr(serving_ask(&closed, "GET /health HTTP/1.1", ""), " 200 "));
+    assert_non_null(strstr(serving_ask(&closed, "GET /metrics HTTP/1.1", ""), " 401 "));
     assert_non_null(strstr(
-        ask(&closed, "GET /metrics HTTP/1.1\r\nAuthorization: Bearer s3cret-token", ""), " 200 "));
+        serving_ask(&closed, "GET /metrics HTTP/1.1\r\nAuthorization: Bearer s3cret-token", ""),
+        " 200 "));
     kill(closed.pid, SIGTERM);
-    assert_int_equal(wait_end(&closed), 0);
+    assert_int_equal(serving_wait_end(&closed), 0);
     assert_null(strstr(buffer_text(&closed.said), "s3cret"));
-    done(&closed);
+    serving_done(&closed);
 }
 
 /* ---- Settings
@@ -364,17 +245,17 @@ static void flags_go_before_the_environment_before_the_file(void **state)
                "{\"log_format\": \"json\", \"threads\": 3, \"port\": 1, \"lease\": 0.5,"
                " \"max_body\": \"1MiB\", \"insecure\": true}");
     snprintf(file, sizeof(file), "KVSHELF_CONFIG=%s", in_place("serve.json"));
-    struct running running =
-        start((const char *const[]){"--port", "0", NULL},
-              (const char *const[]){file, "KVSHELF_THREADS=2", "KVSHELF_PORT=2", NULL});
+    struct serving running =
+        serving_start((const char *const[]){"--port", "0", NULL},
+                      (const char *const[]){file, "KVSHELF_THREADS=2", "KVSHELF_PORT=2", NULL});
     const char *said = buffer_text(&running.said);
     assert_non_null(strstr(said, "{\"time\":\""));
     assert_non_null(strstr(said, "\"level\":\"info\",\"message\":\"kvshelf "));
     assert_non_null(strstr(said, "with 2 threads"));
-    assert_non_null(strstr(ask(&running, "GET /health HTTP/1.1", ""), " 200 "));
+    assert_non_null(strstr(serving_ask(&running, "GET /health HTTP/1.1", ""), " 200 "));
     kill(running.pid, SIGTERM);
-    assert_int_equal(wait_end(&running), 0);
-    done(&running);
+    assert_int_equal(serving_wait_end(&running), 0);
+    serving_done(&running);
 }
 
 int main(void)

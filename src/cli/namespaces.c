@@ -1,0 +1,347 @@
+/* kvshelf namespaces, and kvshelf stat of a running server. */
+#include "cli/namespaces.h"
+
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/stat_read.h"
+#include "metadata/registry.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* ---- /api/status -----------------------------------------------------------------------------*/
+
+static bool read_pages(struct json_reader *json, struct namespace_row *row)
+{
+    struct json_text name;
+    if (!json_object_begin(json))
+        return false;
+    while (json_object_next(json, &name)) {
+        uint64_t *value = json_text_is(name, "free")        ? &row->free
+                          : json_text_is(name, "reserved")  ? &row->reserved
+                          : json_text_is(name, "committed") ? &row->committed
+                          : json_text_is(name, "retired")   ? &row->retired
+                                                            : NULL;
+        if (!(value == NULL ? json_skip(json) : json_uint64(json, value)))
+            return false;
+    }
+    return !json_failed(json);
+}
+
+static bool read_row(struct json_reader *json, struct namespace_row *row)
+{
+    struct json_text name;
+    *row = (struct namespace_row){0};
+    if (!json_object_begin(json))
+        return false;
+    while (json_object_next(json, &name)) {
+        bool read;
+        if (json_text_is(name, "rank"))
+            read = json_uint64(json, &row->rank);
+        else if (json_text_is(name, "namespace"))
+            read = json_string(json, &row->ns);
+        else if (json_text_is(name, "num_pages"))
+            read = json_uint64(json, &row->num_pages);
+        else if (json_text_is(name, "bytes_per_page"))
+            read = json_uint64(json, &row->bytes_per_page);
+        else if (json_text_is(name, "pages"))
+            read = read_pages(json, row);
+        else
+            read = json_skip(json);
+        if (!read)
+            return false;
+    }
+    return !json_failed(json);
+}
+
+static bool read_rows(struct json_reader *json, namespace_row_fn each, void *arg,
+                      enum kvs_status *ret_status, struct kvs_error *error)
+{
+    struct namespace_row row;
+    if (!json_array_begin(json))
+        return false;
+    while (json_array_next(json)) {
+        if (!read_row(json, &row))
+            return false;
+        if (*ret_status == KVS_OK)
+            *ret_status = each(arg, &row, error);
+    }
+    return !json_failed(json);
+}
+
+enum kvs_status namespaces_read(const struct buffer *status_body, namespace_row_fn each, void *arg,
+                                struct kvs_error *error)
+{
+    struct buffer unescaped = {0};
+    struct json_reader json;
+    struct json_text name;
+    enum kvs_status status = KVS_OK;
+    bool found = false;
+    json_reader_init(&json, status_body->data, status_body->length, &unescaped, JSON_DEPTH);
+    bool going = json_object_begin(&json);
+    while (going && json_object_next(&json, &name)) {
+        bool is_list = json_text_is(name, "namespaces");
+        found = found || is_list;
+        going = is_list ? read_rows(&json, each, arg, &status, error) : json_skip(&json);
+    }
+    json_end(&json);
+    char reason[JSON_ERROR_TEXT_MAX];
+    if (status == KVS_OK && (json_failed(&json) || !found))
+        status = error_set(error, KVS_ERR_REMOTE_ANSWER, "/api/status",
+                           found || json_failed(&json) ? json_error_text(&json, reason)
+                                                       : "it names no namespaces");
+    buffer_done(&unescaped);
+    return status;
+}
+
+/* ---- Printing --------------------------------------------------------------------------------*/
+
+static void print_heading(void)
+{
+    printf("%10s  %-24s %14s %14s %12s %12s %14s  %s\n", "rank", "namespace", "pages", "committed",
+           "reserved", "retired", "free", "page size");
+}
+
+static void print_row(uint64_t rank, const char *ns, const struct namespace_row *row)
+{
+    printf("%10" PRIu64 "  %-24s %14s %14s %12s %12s %14s  %s\n", rank, ns, COUNT(row->num_pages),
+           COUNT(row->committed), COUNT(row->reserved), COUNT(row->retired), COUNT(row->free),
+           row->bytes_per_page == 0 ? "not stated" : BYTES(row->bytes_per_page));
+}
+
+static enum kvs_status print_one(void *arg, const struct namespace_row *row,
+                                 struct kvs_error *error)
+{
+    (void)arg;
+    struct buffer ns = {0};
+    buffer_append(&ns, row->ns.text, row->ns.length);
+    if (ns.failed)
+        return error_set(error, KVS_ERR_NO_MEMORY, "listing namespaces");
+    buffer_text(&ns);
+    text_one_line(ns.data);
+    print_row(row->rank, ns.data, row);
+    buffer_done(&ns);
+    return KVS_OK;
+}
+
+static enum kvs_status list_url(const struct cli *cli, const char *url, const char *token_file,
+                                struct kvs_error *error)
+{
+    struct server_client *client;
+    struct buffer body = {0};
+    enum kvs_status status = server_client_open(url, token_file, &client, error);
+    if (status != KVS_OK)
+        return status;
+    status = server_client_ask(client, "/api/status", NULL, &body, error);
+    if (status == KVS_OK && cli_json(cli)) {
+        status = output_buffer(stdout, &body, error);
+    } else if (status == KVS_OK) {
+        print_heading();
+        status = namespaces_read(&body, print_one, NULL, error);
+    }
+    buffer_done(&body);
+    server_client_close(client);
+    return status;
+}
+
+int namespaces_stat(const struct cli *cli, const char *url, const char *token_file)
+{
+    struct kvs_error error;
+    enum kvs_status status = list_url(cli, url, token_file, &error);
+    return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
+}
+
+/* ---- Directories -----------------------------------------------------------------------------*/
+
+static struct namespace_row row_of(const struct stat_catalog *catalog)
+{
+    return (struct namespace_row){
+        .rank = catalog->header.rank,
+        .num_pages = catalog->header.num_pages,
+        .bytes_per_page = catalog->header.bytes_per_page,
+        .free = catalog->free,
+        .reserved = catalog->reserved,
+        .committed = catalog->committed,
+        .retired = catalog->retired,
+        .ns = {catalog->header.ns, strlen(catalog->header.ns)},
+    };
+}
+
+static void write_row(struct json_writer *json, const struct namespace_row *row)
+{
+    json_write_object_begin(json);
+    json_write_name(json, "rank");
+    json_write_uint64(json, row->rank);
+    json_write_name(json, "namespace");
+    json_write_string(json, row->ns.text, row->ns.length);
+    json_write_name(json, "num_pages");
+    json_write_uint64(json, row->num_pages);
+    json_write_name(json, "bytes_per_page");
+    json_write_uint64(json, row->bytes_per_page);
+    json_write_name(json, "pages");
+    json_write_object_begin(json);
+    json_write_name(json, "free");
+    json_write_uint64(json, row->free);
+    json_write_name(json, "reserved");
+    json_write_uint64(json, row->reserved);
+    json_write_name(json, "committed");
+    json_write_uint64(json, row->committed);
+    json_write_name(json, "retired");
+    json_write_uint64(json, row->retired);
+    json_write_object_end(json);
+    json_write_object_end(json);
+}
+
+static enum kvs_status print_dir(const struct cli *cli, const struct stat_dir *dir,
+                                 struct kvs_error *error)
+{
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_write_object_begin(&json);
+    json_write_name(&json, "namespaces");
+    json_write_array_begin(&json);
+    enum kvs_status status = KVS_OK;
+    if (!cli_json(cli))
+        print_heading();
+    for (size_t i = 0; i < dir->num_catalogs && status == KVS_OK; i++) {
+        struct namespace_row row = row_of(&dir->catalogs[i]);
+        if (dir->catalogs[i].error.status != KVS_OK) {
+            status = dir->catalogs[i].error.status;
+            *error = dir->catalogs[i].error;
+        } else if (cli_json(cli)) {
+            write_row(&json, &row);
+        } else {
+            status = print_one(NULL, &row, error);
+        }
+    }
+    json_write_array_end(&json);
+    json_write_object_end(&json);
+    if (status == KVS_OK && cli_json(cli))
+        status = output_buffer(stdout, &out, error);
+    buffer_done(&out);
+    return status;
+}
+
+static enum kvs_status list_dir(const struct cli *cli, const char *path, struct kvs_error *error)
+{
+    struct stat_dir dir;
+    enum kvs_status status = stat_dir_read(path, &dir, error);
+    if (status == KVS_OK)
+        status = print_dir(cli, &dir, error);
+    stat_dir_done(&dir);
+    return status;
+}
+
+/* ---- Dropping --------------------------------------------------------------------------------*/
+
+static enum kvs_status drop_url(const char *url, const char *token_file, uint64_t rank,
+                                const char *ns, struct kvs_error *error)
+{
+    struct server_client *client;
+    struct buffer request = {0}, answer = {0};
+    char path[48];
+    enum kvs_status status = server_client_open(url, token_file, &client, error);
+    if (status != KVS_OK)
+        return status;
+    struct json_writer json = {.out = &request};
+    json_write_object_begin(&json);
+    json_write_name(&json, "namespace");
+    json_write_text(&json, ns);
+    json_write_object_end(&json);
+    snprintf(path, sizeof(path), "/%" PRIu64 "/drop", rank);
+    status = request.failed
+                 ? error_set(error, KVS_ERR_NO_MEMORY, "asking a server")
+                 : server_client_ask(client, path, buffer_text(&request), &answer, error);
+    buffer_done(&request);
+    buffer_done(&answer);
+    server_client_close(client);
+    return status;
+}
+
+/* The directory is opened as a server would, so that one that is in use is refused. */
+static enum kvs_status drop_dir(const char *path, uint64_t rank, const char *ns,
+                                struct kvs_error *error)
+{
+    struct stat_dir dir;
+    struct registry *registry;
+    enum kvs_status status = stat_dir_read(path, &dir, error); /* which never creates it */
+    stat_dir_done(&dir);
+    if (status != KVS_OK)
+        return status;
+    const struct registry_options options = {.dir = path, .log = {output_log, NULL}};
+    status = registry_open(&options, &registry, error);
+    if (status != KVS_OK)
+        return status;
+    status = registry_drop(registry, (uint32_t)rank, ns, error);
+    registry_close(registry);
+    return status;
+}
+
+static enum kvs_status drop(const struct cli *cli, const char *place, const char *token_file,
+                            struct kvs_error *error)
+{
+    uint64_t rank = 0;
+    const char *ns = cli_text(cli, "namespace", NULL);
+    if (ns == NULL || !cli_has(cli, "rank"))
+        return error_set(error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
+                         "drop needs --rank and --namespace, so that nothing is dropped by chance");
+    enum kvs_status status = cli_count(cli, "rank", 0, UINT32_MAX, "", &rank, error);
+    if (status == KVS_OK && server_client_is_url(place))
+        status = drop_url(place, token_file, rank, ns, error);
+    else if (status == KVS_OK)
+        status = drop_dir(place, rank, ns, error);
+    if (status == KVS_OK && !cli_json(cli))
+        printf("Dropped rank %" PRIu64 " namespace '%s'.\n", rank, ns);
+    return status;
+}
+
+/* ---- The command -----------------------------------------------------------------------------*/
+
+static int run(const struct cli *cli)
+{
+    struct kvs_error error;
+    const char *verb = cli_argument(cli, 0), *place = cli_argument(cli, 1);
+    const char *token_file = cli_text(cli, "token-file", NULL);
+    enum kvs_status status;
+    if (strcmp(verb, "drop") == 0)
+        status = drop(cli, place, token_file, &error);
+    else if (strcmp(verb, "list") != 0)
+        status = error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
+                           "the first argument is list or drop");
+    else if (server_client_is_url(place))
+        status = list_url(cli, place, token_file, &error);
+    else
+        status = list_dir(cli, place, &error);
+    return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
+}
+
+static const struct cli_option options[] = {
+    {"rank", "N", "drop: the rank of the namespace."},
+    {"namespace", "NAME", "drop: its name, for example kv."},
+    {"token-file", "FILE", "The server's token, one line. Default: none."},
+    {0},
+};
+
+const struct cli_command cli_namespaces = {
+    .name = "namespaces",
+    .arguments = "list|drop URL|DIR",
+    .summary = "list the namespaces of a server or a directory, or drop one",
+    .about =
+        "URL is that of a running server, DIR the --data-dir of one that is stopped (list reads "
+        "one in use as well) or the metadata_dir of a store.\n"
+        "\n"
+        "Dropping forgets every key of one rank and namespace, and its kept files. The page file "
+        "stays as it is. Clients get 404 until one calls initialize again, with whatever "
+        "geometry.",
+    .examples = "kvshelf namespaces list http://127.0.0.1:18000\n"
+                "kvshelf namespaces list /var/lib/kvshelf --json\n"
+                "kvshelf namespaces drop http://127.0.0.1:18000 --rank 0 --namespace kv",
+    .options = options,
+    .arguments_min = 2,
+    .arguments_max = 2,
+    .json = true,
+    .run = run,
+};

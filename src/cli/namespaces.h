@@ -1,0 +1,25 @@
+/* What a running server says about itself and its namespaces. */
+#ifndef KVSHELF_CLI_NAMESPACES_H
+#define KVSHELF_CLI_NAMESPACES_H
+
+#include "base/json.h"
+#include "cli/server_client.h"
+
+/* One namespace of /api/status. */
+struct namespace_row {
+    uint64_t rank, num_pages, bytes_per_page, free, reserved, committed, retired;
+    struct json_text ns; /* a view, valid during the call */
+};
+typedef enum kvs_status (*namespace_row_fn)(void *arg, const struct namespace_row *row,
+                                            struct kvs_error *error);
+
+/* Calls `each` for every namespace in the answer of /api/status; the first failure ends it. Errors:
+ * those of `each`; KVS_ERR_REMOTE_ANSWER when it is not such an answer. */
+enum kvs_status namespaces_read(const struct buffer *status_body, namespace_row_fn each, void *arg,
+                                struct kvs_error *error);
+
+/* kvshelf stat URL. Returns an exit code. */
+struct cli;
+int namespaces_stat(const struct cli *cli, const char *url, const char *token_file);
+
+#endif
