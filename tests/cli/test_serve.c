@@ -240,7 +240,7 @@ static void another_address_needs_a_token_or_a_decision(void **state)
 static void flags_go_before_the_environment_before_the_file(void **state)
 {
     (void)state;
-    char file[2 * PATH_BYTES];
+    char file[3 * PATH_BYTES];
     write_file("serve.json",
                "{\"log_format\": \"json\", \"threads\": 3, \"port\": 1, \"lease\": 0.5,"
                " \"max_body\": \"1MiB\", \"insecure\": true}");
