@@ -284,11 +284,16 @@ static enum kvs_status drop(const struct cli *cli, const char *place, const char
                             struct kvs_error *error)
 {
     uint64_t rank = 0;
-    const char *ns = cli_text(cli, "namespace", NULL);
-    if (ns == NULL || !cli_has(cli, "rank"))
+    if (cli_argument_count(cli) != 4)
         return error_set(error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
-                         "drop needs --rank and --namespace, so that nothing is dropped by chance");
-    enum kvs_status status = cli_count(cli, "rank", 0, UINT32_MAX, "", &rank, error);
+                         "drop needs a rank and a namespace: drop URL|DIR RANK NAMESPACE");
+    const char *ns = cli_argument(cli, 3);
+    const char *problem = text_parse_uint64(cli_argument(cli, 2), &rank);
+    if (problem == NULL && rank > UINT32_MAX)
+        problem = "it must be from 0 to 4294967295";
+    enum kvs_status status = KVS_OK;
+    if (problem != NULL)
+        status = error_set(error, KVS_ERR_USAGE_VALUE, "RANK", cli_argument(cli, 2), problem);
     if (status == KVS_OK && server_client_is_url(place))
         status = drop_url(place, token_file, rank, ns, error);
     else if (status == KVS_OK)
@@ -311,6 +316,9 @@ static int run(const struct cli *cli)
     else if (strcmp(verb, "list") != 0)
         status = error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
                            "the first argument is list or drop");
+    else if (cli_argument_count(cli) > 2)
+        status = error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
+                           "list takes one URL or directory");
     else if (server_client_is_url(place))
         status = list_url(cli, place, token_file, &error);
     else
@@ -319,15 +327,13 @@ static int run(const struct cli *cli)
 }
 
 static const struct cli_option options[] = {
-    {"rank", "N", "drop: the rank of the namespace."},
-    {"namespace", "NAME", "drop: its name, for example kv."},
     {"token-file", "FILE", "The server's token, one line. Default: none."},
     {0},
 };
 
 const struct cli_command cli_namespaces = {
     .name = "namespaces",
-    .arguments = "list|drop URL|DIR",
+    .arguments = "list|drop URL|DIR [RANK NAMESPACE]",
     .summary = "list the namespaces of a server or a directory, or drop one",
     .about =
         "URL is that of a running server, DIR the --data-dir of one that is stopped (list reads "
@@ -338,10 +344,10 @@ const struct cli_command cli_namespaces = {
         "geometry.",
     .examples = "kvshelf namespaces list http://127.0.0.1:18000\n"
                 "kvshelf namespaces list /var/lib/kvshelf --json\n"
-                "kvshelf namespaces drop http://127.0.0.1:18000 --rank 0 --namespace kv",
+                "kvshelf namespaces drop http://127.0.0.1:18000 0 kv",
     .options = options,
     .arguments_min = 2,
-    .arguments_max = 2,
+    .arguments_max = 4,
     .json = true,
     .run = run,
 };

@@ -1,54 +1,12 @@
 /* Who may ask; see auth.h. */
 #include "server/auth.h"
 
-#include "base/status.h"
-
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <strings.h>
-#include <unistd.h>
-
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/* Takes the one line; says what is wrong with it, or NULL. */
-static const char *take_line(const struct buffer *content, struct auth *ret_auth)
-{
-    const char *text = content->data;
-    size_t length = content->length;
-    while (length > 0 && is_space(text[length - 1]))
-        length--;
-    if (length == 0)
-        return "it is empty";
-    if (length > AUTH_TOKEN_MAX)
-        return "its line is longer than 512 bytes";
-    for (size_t i = 0; i < length; i++)
-        if (text[i] <= ' ' || text[i] > '~')
-            return "it holds more than one line of printable ASCII without spaces";
-    memcpy(ret_auth->token, text, length);
-    ret_auth->token[length] = '\0';
-    ret_auth->length = length;
-    return NULL;
-}
 
 enum kvs_status auth_load(const char *path, struct auth *ret_auth, struct kvs_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(error, KVS_ERR_TOKEN_FILE, path, strerror(errno));
-    struct buffer content = {0};
-    int failed = buffer_read_fd(&content, fd, 4 * AUTH_TOKEN_MAX);
-    close(fd);
-    const char *fault = failed != 0 ? strerror(failed) : take_line(&content, ret_auth);
-    if (content.data != NULL)
-        explicit_bzero(content.data, content.capacity);
-    buffer_done(&content);
-    if (fault != NULL)
-        return error_set(error, KVS_ERR_TOKEN_FILE, path, fault);
-    return KVS_OK;
+    return token_read(path, ret_auth->token, &ret_auth->length, error);
 }
 
 /* The time depends on the lengths alone. */

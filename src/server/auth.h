@@ -2,10 +2,10 @@
 #ifndef KVSHELF_SERVER_AUTH_H
 #define KVSHELF_SERVER_AUTH_H
 
-#include "kvshelf/kvshelf.h"
+#include "base/token.h"
 #include "server/http.h"
 
-enum { AUTH_TOKEN_MAX = 512 }; /* bytes */
+enum { AUTH_TOKEN_MAX = TOKEN_MAX }; /* bytes */
 
 struct auth {
     char token[AUTH_TOKEN_MAX + 1];

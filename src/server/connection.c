@@ -72,7 +72,7 @@ static enum phase phase_of(const struct connection *c)
 {
     if (c->writing)
         return PHASE_WRITE;
-    if (c->working || c->waits_for_start)
+    if (c->working || c->waits_for_start || c->yields)
         return PHASE_HELD;
     if (http_is_between(&c->parser))
         return PHASE_IDLE;
@@ -81,7 +81,7 @@ static enum phase phase_of(const struct connection *c)
 
 static bool is_held(const struct connection *c)
 {
-    return c->writing || c->working || c->waits_for_start;
+    return c->writing || c->working || c->waits_for_start || c->yields;
 }
 
 /* ---- Reading ---------------------------------------------------------------------------------*/
@@ -371,8 +371,11 @@ static void serve(struct connection *c)
     uint64_t start_ns = clock_mono_ns();
     request_answer(server->service, c->loop->worker, &c->peer, request, c->loop->now_ms, &answer);
     answer_now(c, &answer);
-    metrics_count_request(metrics_of(c), answer.endpoint, answer.status,
-                          clock_mono_ns() - start_ns);
+    uint64_t end_ns = clock_mono_ns();
+    metrics_count_request(metrics_of(c), answer.endpoint, answer.status, end_ns - start_ns);
+    if (c->loop->turn_ns == 0)
+        c->loop->turn_ns = start_ns;
+    c->yields = end_ns - c->loop->turn_ns > LOOP_TURN_NS;
 }
 
 /* A head whose body is still to come. */
@@ -404,7 +407,8 @@ static void bound_bodies(struct connection *c)
         end_for(loop->phases[PHASE_BODY].first, END_SLOW);
 }
 
-/* Takes input until it is used up, has to wait, or the last request is answered. */
+/* Takes input until it is used up, has to wait, the last request is answered, or the turn is over:
+ * a peer that sends ten thousand questions at once must not hold the others. */
 static void take(struct connection *c, const char **at, const char *end)
 {
     while (!is_held(c) && !c->last && !c->closed) {
@@ -461,7 +465,11 @@ static void settle(struct connection *c)
 
 static void run(struct connection *c, const char *at, const char *end)
 {
+    c->loop->turn_ns = 0;
     take(c, &at, end);
+    c->yields = c->yields && at < end && !c->last;
+    if (c->yields)
+        uv_idle_start(&c->loop->turns, loop_on_turns);
     if (!c->closed)
         flush(c);
     if (c->closed) {
@@ -534,6 +542,15 @@ void connection_shed(struct loop *loop)
         end_for(oldest, END_SHED);
 }
 
+bool connection_take_turn(struct connection *c)
+{
+    if (!c->yields)
+        return false;
+    c->yields = false;
+    go_on(c);
+    return true;
+}
+
 static void expire_writing(struct connection *c)
 {
     size_t left = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
@@ -585,7 +602,9 @@ void connection_start(struct connection *c)
     if (!c->waits_for_start)
         return;
     c->waits_for_start = false;
+    c->loop->turn_ns = 0;
     serve(c);
+    c->yields = false; /* its further input has a turn of its own */
     if (!c->closed)
         flush(c);
     if (!c->closed)

@@ -119,6 +119,7 @@ static void end(struct loop *loop)
     loop->ended = true;
     uv_close((uv_handle_t *)&loop->wake, on_handle_closed);
     uv_close((uv_handle_t *)&loop->tick, on_handle_closed);
+    uv_close((uv_handle_t *)&loop->turns, on_handle_closed);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -194,6 +195,20 @@ static void stop(struct loop *loop)
     }
 }
 
+void loop_on_turns(uv_idle_t *turns)
+{
+    struct loop *loop = turns->data;
+    struct connection *after, *last = loop->phases[PHASE_HELD].last;
+    bool any = false;
+    loop->now_ms = clock_boot_ms();
+    for (struct connection *c = loop->phases[PHASE_HELD].first; c != NULL; c = after) {
+        after = c == last ? NULL : c->after; /* those that yield again come next time */
+        any |= connection_take_turn(c);
+    }
+    if (!any)
+        uv_idle_stop(turns);
+}
+
 /* A connection that goes on waiting stays in the list, so the list is walked, not emptied. */
 static void start_waiting(struct loop *loop)
 {
@@ -240,7 +255,8 @@ enum kvs_status loop_init(struct loop *loop, struct server *server, struct worke
     if (failed != 0)
         return error_set(error, KVS_ERR_THREAD, "an event loop", uv_strerror(failed));
     uv_timer_init(&loop->uv, &loop->tick);
-    loop->wake.data = loop->tick.data = loop;
+    uv_idle_init(&loop->uv, &loop->turns);
+    loop->wake.data = loop->tick.data = loop->turns.data = loop;
     write_date(loop);
     return KVS_OK;
 }

@@ -9,6 +9,7 @@
 enum {
     LOOP_INPUT_BYTES = 256 * 1024,  /* read at once, for all connections of a loop */
     LOOP_FLUSH_BYTES = 1024 * 1024, /* answers gathered before they are written */
+    LOOP_TURN_NS = 200 * 1000,      /* of one connection, before the others have theirs */
     LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
     LOOP_LINGER_MS = 1000,          /* for a peer to take the last answer */
     LOOP_SHED_IDLE_MS = 1000,       /* idle for less is not shed for another connection */
@@ -49,6 +50,7 @@ struct connection {
     struct buffer job_answer; /* of `work` */
     char job_date[64];
     bool reading, writing, working, waits_for_start;
+    bool yields; /* its turn is over, it has more input */
     bool ended;  /* the peer will send nothing more */
     bool last;   /* what is being answered is the last */
     bool served; /* a request was answered since the phase was last set */
@@ -66,13 +68,15 @@ struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t tick;
+    uv_idle_t turns;      /* runs while connections that yielded have input */
     uv_poll_t *listening; /* the first loop's, one for each address */
     size_t listening_count;
     bool accepting;
     pthread_t thread;
     bool started, stopping, ended;
     uint64_t stop_at_ms;
-    uint64_t now_ms; /* when the last event was taken */
+    uint64_t now_ms;  /* when the last event was taken */
+    uint64_t turn_ns; /* when the turn under way began; 0: with its first request */
     struct connection_list phases[PHASES];
     size_t connections, connections_share;
     size_t body_bytes, unsent_bytes;
@@ -108,12 +112,17 @@ void loop_done(struct loop *loop);
 /* Takes a descriptor: at once on the loop's own thread (`own`), else by waking it. */
 void loop_hand(struct loop *loop, int fd, bool own);
 
+/* Gives every connection that yielded a turn. */
+void loop_on_turns(uv_idle_t *turns);
+
 /* connection.c, on the loop's thread only. */
 void connection_open(struct loop *loop, int fd);
 void connection_close(struct connection *connection);
 void connection_expire(struct connection *connection);
 void connection_start(struct connection *connection); /* the catalogs are loaded */
-void connection_stop(struct connection *connection);  /* the server stops */
+/* Goes on, if it had yielded; then true. */
+bool connection_take_turn(struct connection *connection);
+void connection_stop(struct connection *connection); /* the server stops */
 /* The oldest idle connection makes room. */
 void connection_shed(struct loop *loop);
 

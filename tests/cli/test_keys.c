@@ -80,23 +80,19 @@ static void a_server_and_its_directory_list_the_same(void **state)
         if (!stopped) {
             expect(PROGRAM("stat", url), 0, "swa");
             expect(PROGRAM("stat", url, "--json"), 0, "\"uptime_ms\":");
-            expect(PROGRAM("namespaces", "drop", dir, "--rank", "0", "--namespace", "kv"), 1,
-                   "in use");
+            expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "in use");
             kill(serving.pid, SIGTERM);
             assert_int_equal(serving_wait_end(&serving), 0);
         }
     }
-    expect(PROGRAM("namespaces", "drop", dir, "--rank", "0", "--namespace", "kv"), 0,
-           "Dropped rank 0 namespace 'kv'");
-    expect(PROGRAM("namespaces", "drop", dir, "--rank", "0", "--namespace", "kv"), 1,
-           "not initialized");
+    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 0, "Dropped rank 0 namespace 'kv'");
+    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "not initialized");
     serving_done(&serving);
 
     serving = SERVING_START("--data-dir", dir);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", serving.port);
-    expect(PROGRAM("namespaces", "drop", url, "--rank", "3", "--namespace", "swa"), 0, "Dropped");
-    expect(PROGRAM("namespaces", "drop", url, "--rank", "3", "--namespace", "swa"), 1,
-           "not initialized");
+    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 0, "Dropped");
+    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 1, "not initialized");
     kill(serving.pid, SIGTERM);
     assert_int_equal(serving_wait_end(&serving), 0);
     serving_done(&serving);
@@ -108,7 +104,9 @@ static void what_cannot_be_asked_is_said(void **state)
     expect(PROGRAM("keys", "http://127.0.0.1:1"), 1, "cannot be reached");
     expect(PROGRAM("stat", "http://user:s3cret@127.0.0.1:1"), 1, "the URL with credentials");
     expect(PROGRAM("keys", "/nonexistent"), 1, "/nonexistent");
-    expect(PROGRAM("namespaces", "drop", "http://127.0.0.1:1", "--rank", "1"), 2, "--namespace");
+    expect(PROGRAM("namespaces", "drop", "http://127.0.0.1:1", "1"), 2, "RANK NAMESPACE");
+    expect(PROGRAM("namespaces", "drop", "http://127.0.0.1:1", "-1", "kv"), 2, "-1");
+    expect(PROGRAM("namespaces", "list", "http://127.0.0.1:1", "1"), 2, "list takes one");
     expect(PROGRAM("namespaces", "show", "http://127.0.0.1:1"), 2, "list or drop");
     expect(PROGRAM("keys", "http://127.0.0.1:1", "--token-file", "/nonexistent"), 1,
            "/nonexistent");
