@@ -49,7 +49,7 @@ double bench_median(double numbers[], size_t n)
 static const struct {
     const char *name;
     int (*run)(const struct cli *cli);
-} benches[] = {{"catalog", bench_catalog}};
+} benches[] = {{"catalog", bench_catalog}, {"pages", bench_pages}};
 
 static int run(const struct cli *cli)
 {
@@ -58,44 +58,59 @@ static int run(const struct cli *cli)
             return benches[i].run(cli);
     struct kvs_error error;
     error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "bench",
-              "what can be measured is 'catalog': kvshelf bench catalog");
+              "what can be measured is 'catalog' or 'pages': kvshelf bench pages");
     return cli_fail(cli, &error);
 }
 
 static const struct cli_option options[] = {
     {"pages", "N",
-     "Pages of the catalog, 65536 to 100000000. Default: once with 1000000 and once with "
+     "catalog: pages, 65536 to 100000000. Default: once with 1000000 and once with "
      "10000000."},
-    {"seconds", "N", "How long requests are made while the image is written. Default 10 s."},
+    {"seconds", "N",
+     "catalog: how long requests are made while the image is written. Default 10 s."},
     {"only", "PART",
-     "One part: 'speed' (memory, and requests on one core), 'stall' (requests while the image is "
-     "written) or 'reopen'. Default: all."},
+     "catalog: 'speed' (memory, and requests on one core), 'stall' (requests while the image is "
+     "written) or 'reopen'. pages: 'cached' or 'direct'. Default: all."},
+    {"size", "BYTES", "pages: size of the file. Default 1 GiB."},
+    {"depth", "N", "pages: I/Os in flight, 1 to 256. Default 16."},
+    {"rounds", "N", "pages: turns that each mover of pages gets, 1 to 99. Default 5."},
+    {"turn", "N", "pages: the time of a turn, 1 to 60000 ms. Default 200 ms."},
+    {"fio", NULL, "pages: let fio have turns too, where it is installed."},
     {"save", "FILE", "Also write what --json would print to this file."},
     {0},
 };
 
 const struct cli_command cli_bench = {
     .name = "bench",
-    .arguments = "catalog",
+    .arguments = "catalog|pages",
     .summary = "measure this machine",
-    .about = "catalog: the index without page I/O. Bytes a page; lookups, and reserving and "
-             "confirming, per "
-             "second on one core in batches of 128 keys, beside a bare random gather of one line a "
-             "key over as "
-             "much memory; the longest a request waits while the image of a kept catalog is "
-             "written; reopening "
-             "after a clean stop and after kill -9.\n"
-             "\n"
-             "Kept catalogs are put into a temporary directory under $TMPDIR or /tmp and on "
-             "/dev/shm (each 64 "
-             "bytes a page), and removed. With 10000000 pages it takes about 2 GiB of memory and a "
-             "few minutes. "
-             "Compare figures of one run only, on a machine that does nothing else; taskset keeps "
-             "it on one "
-             "core.",
+    .about =
+        "catalog: the index without page I/O. Bytes a page; lookups, and reserving and "
+        "confirming, per "
+        "second on one core in batches of 128 keys, beside a bare random gather of one line a "
+        "key over as "
+        "much memory; the longest a request waits while the image of a kept catalog is "
+        "written; reopening "
+        "after a clean stop and after kill -9.\n"
+        "\n"
+        "pages: reads and writes of pages of 64 KiB, 256 KiB, 2 MiB and 4,497,408 bytes through "
+        "each engine, with "
+        "and without checksums, through the page cache and past it, beside a plain loop of "
+        "pread or pwrite "
+        "and, with --fio, beside fio with io_uring at the same depth. Everyone has a turn in "
+        "each round.\n"
+        "\n"
+        "Kept catalogs are put into a temporary directory under $TMPDIR or /tmp and on "
+        "/dev/shm (each 64 "
+        "bytes a page), and removed. With 10000000 pages it takes about 2 GiB of memory and a "
+        "few minutes. "
+        "Compare figures of one run only, on a machine that does nothing else; taskset keeps "
+        "it on one "
+        "core.",
     .examples = "kvshelf bench catalog\n"
                 "taskset -c 1 kvshelf bench catalog --only speed --pages 1000000\n"
-                "TMPDIR=/data kvshelf bench catalog --only stall --json",
+                "TMPDIR=/data kvshelf bench catalog --only stall --json\n"
+                "TMPDIR=/data kvshelf bench pages --fio --size 16GiB",
     .options = options,
     .arguments_min = 1,
     .arguments_max = 1,

@@ -78,5 +78,7 @@ enum kvs_status bench_reopen_run(uint64_t pages, const char *dir, struct bench_r
 
 /* `kvshelf bench catalog`: an exit code. */
 int bench_catalog(const struct cli *cli);
+/* `kvshelf bench pages`: an exit code. See bench_pages.h. */
+int bench_pages(const struct cli *cli);
 
 #endif
