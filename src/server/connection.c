@@ -394,13 +394,18 @@ static void look_at_head(struct connection *c)
 
 /* ---- The run over input ----------------------------------------------------------------------*/
 
-/* Bodies that are incomplete share a budget; beyond it the one that began first goes. */
+/* What is held of this connection's body. */
+static void count_body(struct connection *c)
+{
+    c->loop->body_bytes += c->parser.body.length - c->body_bytes;
+    c->body_bytes = c->parser.body.length;
+}
+
+/* Bodies that are gathered share a budget; beyond it the incomplete one that began first goes. */
 static void bound_bodies(struct connection *c)
 {
     struct loop *loop = c->loop;
-    size_t now = c->parser.phase == HTTP_DONE ? 0 : c->parser.body.length;
-    loop->body_bytes += now - c->body_bytes;
-    c->body_bytes = now;
+    count_body(c);
     size_t budget = budget_of(loop);
     while (loop->body_bytes > budget && loop->phases[PHASE_BODY].first != NULL &&
            loop->phases[PHASE_BODY].first != c)
@@ -454,6 +459,7 @@ static void settle(struct connection *c)
 {
     if (c->closed)
         return;
+    count_body(c);
     bool over = c->last || (c->ended && c->pending.length == 0);
     if (over && !c->writing && !c->working) {
         linger(c);
@@ -490,6 +496,7 @@ static void take_job_answer(struct connection *c)
         return;
     buffer_append(&c->loop->out, c->job_answer.data, c->job_answer.length);
     buffer_done(&c->job_answer);
+    http_forget(&c->parser);
     c->served = true;
     flush(c);
 }

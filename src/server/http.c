@@ -438,6 +438,12 @@ static void start_over(struct http_parser *parser)
     parser->phase = HTTP_IN_HEAD;
 }
 
+void http_forget(struct http_parser *parser)
+{
+    if (parser->phase == HTTP_DONE)
+        start_over(parser);
+}
+
 bool http_is_between(const struct http_parser *parser)
 {
     return parser->phase == HTTP_DONE ||

@@ -74,6 +74,9 @@ bool http_is_between(const struct http_parser *parser);
  * next call of http_next(); false on lack of memory. */
 bool http_keep(struct http_parser *parser);
 
+/* The request has been answered: its memory is not waited with until the next one comes. */
+void http_forget(struct http_parser *parser);
+
 /* Appends an answer: status line, headers, body. A body of 204 is left out. */
 struct http_answer_head {
     int status;

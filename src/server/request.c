@@ -644,7 +644,8 @@ bool request_must_wait(struct service *service, const struct http_request *reque
 bool request_is_slow(const struct http_request *request)
 {
     enum endpoint endpoint = route_find(request->target).endpoint;
-    return endpoint == ENDPOINT_INITIALIZE || endpoint == ENDPOINT_DROP;
+    return request->body.length > REQUEST_LONG_BYTES || endpoint == ENDPOINT_INITIALIZE ||
+           endpoint == ENDPOINT_DROP;
 }
 
 void request_fault(struct worker *worker, int status, const char *fault, uint64_t body_max,

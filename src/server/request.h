@@ -14,9 +14,10 @@
 #include <stdatomic.h>
 
 enum {
-    REQUEST_LIST_MAX = 4096,    /* keys of one answer of list_keys */
-    REQUEST_REPORTS_BURST = 64, /* pages of report_mismatch a connection may send at once */
-    REQUEST_REPORTS_PER_S = 8,  /* and how many more each second */
+    REQUEST_LONG_BYTES = 256 * 1024, /* a body beyond is slow work */
+    REQUEST_LIST_MAX = 4096,         /* keys of one answer of list_keys */
+    REQUEST_REPORTS_BURST = 64,      /* pages of report_mismatch a connection may send at once */
+    REQUEST_REPORTS_PER_S = 8,       /* and how many more each second */
 };
 
 struct worker;
@@ -74,7 +75,8 @@ bool request_is_refused(struct service *service, struct worker *worker,
 /* The request has to wait until the catalogs are loaded; /health and /ready have not. */
 bool request_must_wait(struct service *service, const struct http_request *request);
 
-/* Creating a catalog takes memory in proportion to its pages: not for a thread others wait for. */
+/* Not for a thread that others wait for: creating a catalog takes memory in proportion to its
+ * pages, and a long body takes milliseconds. */
 bool request_is_slow(const struct http_request *request);
 
 /* The answer to bytes that are no request: `status` and `fault` as the parser gave them. */
