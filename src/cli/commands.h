@@ -10,6 +10,7 @@ extern const struct cli_command cli_keys;
 extern const struct cli_command cli_replay;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_stat;
+extern const struct cli_command cli_scrub;
 extern const struct cli_command cli_bench;
 extern const struct cli_command cli_explain;
 

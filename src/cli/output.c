@@ -158,6 +158,9 @@ void progress_update(struct progress *progress, uint64_t done)
         draw_bar(progress, part);
     fprintf(progress->out, " %.0f %%, %s", part * 100, COUNT(done));
     fprintf(progress->out, " of %s %s", COUNT(progress->total), progress->unit);
+    if (progress->bytes > 0)
+        fprintf(progress->out, ", %s",
+                RATE((double)progress->bytes * 1e9 / (double)(now - progress->started_ns)));
     if (part > 0) {
         double left = (double)(now - progress->started_ns) * (1 - part) / part;
         fprintf(progress->out, ", %s left", DURATION_NS(left));

@@ -32,6 +32,7 @@ struct progress {
     FILE *out;
     const char *what, *unit; /* "replaying", "requests" */
     uint64_t total, last_ns, started_ns;
+    uint64_t bytes; /* moved so far, set by the caller: their rate is shown; 0: none are */
     bool terminal, quiet, drawn;
 };
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total,

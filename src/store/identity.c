@@ -31,20 +31,34 @@ void identity_shard(const struct kvs_store_options *options, struct buffer *out)
         append_axis(out, start, "dp", options->dp_rank, options->dp_size);
 }
 
-void identity_path(const struct kvs_store_options *options, uint32_t rank, const char *pool,
-                   struct buffer *out)
+/* {prefix}.[{shard}.]{rank}.bin[.{pool}] */
+static void append_path(struct buffer *out, const char *prefix, const char *shard, uint32_t rank,
+                        const char *pool, size_t pool_length)
 {
-    buffer_append_text(out, options->file_path_prefix);
-    buffer_append_char(out, '.');
-    size_t start = out->length;
-    identity_shard(options, out);
-    if (out->length > start)
-        buffer_append_char(out, '.');
-    buffer_append_format(out, "%u.bin", rank);
+    buffer_append_format(out, "%s.%s%s%u.bin", prefix, shard, shard[0] != '\0' ? "." : "", rank);
     if (pool == NULL)
         return;
     buffer_append_char(out, '.');
-    text_percent_encode(out, pool, strlen(pool));
+    text_percent_encode(out, pool, pool_length);
+}
+
+void identity_path(const struct kvs_store_options *options, uint32_t rank, const char *pool,
+                   struct buffer *out)
+{
+    struct buffer shard = {0};
+    identity_shard(options, &shard);
+    append_path(out, options->file_path_prefix, buffer_text(&shard), rank, pool,
+                pool == NULL ? 0 : strlen(pool));
+    out->failed = out->failed || shard.failed;
+    buffer_done(&shard);
+}
+
+void identity_path_of(const char *prefix, uint32_t rank, const char *ns, struct buffer *out)
+{
+    const char *at = strchr(ns, '@');
+    size_t length = at == NULL ? strlen(ns) : (size_t)(at - ns);
+    bool is_kv = length == 2 && memcmp(ns, "kv", 2) == 0;
+    append_path(out, prefix, at == NULL ? "" : at + 1, rank, is_kv ? NULL : ns, length);
 }
 
 void identity_namespace(const struct kvs_store_options *options, const char *pool,

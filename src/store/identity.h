@@ -28,6 +28,9 @@ void identity_shard(const struct kvs_store_options *options, struct buffer *out)
  * written as % and two hexadecimal digits (base/text.h). */
 void identity_path(const struct kvs_store_options *options, uint32_t rank, const char *pool,
                    struct buffer *out);
+/* The same from a namespace, for who has nothing but a catalog: the path of the file that the pages
+ * of (rank, namespace) are in. */
+void identity_path_of(const char *prefix, uint32_t rank, const char *ns, struct buffer *out);
 void identity_namespace(const struct kvs_store_options *options, const char *pool,
                         struct buffer *out);
 

@@ -56,6 +56,9 @@ static void test_names(void **state)
         identity_namespace(&options, cases[c].pool, &ns);
         assert_string_equal(buffer_text(&path), cases[c].path);
         assert_string_equal(buffer_text(&ns), cases[c].ns);
+        buffer_clear(&path); /* the same from what a catalog knows of itself */
+        identity_path_of("/data/hicache", identity_rank(&options, replicated), cases[c].ns, &path);
+        assert_string_equal(buffer_text(&path), cases[c].path);
         buffer_done(&path);
         buffer_done(&ns);
     }
