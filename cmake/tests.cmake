@@ -6,7 +6,7 @@ file(GLOB KVSHELF_TEST_SUPPORT CONFIGURE_DEPENDS tests/support/*.c)
 if(KVSHELF_TEST_SUPPORT)
   add_library(kvshelf_test_support STATIC ${KVSHELF_TEST_SUPPORT})
   target_link_libraries(kvshelf_test_support PRIVATE kvshelf_flags PkgConfig::CMOCKA PkgConfig::ISAL
-    PkgConfig::XXHASH PkgConfig::CRYPTO PkgConfig::URING)
+    PkgConfig::XXHASH PkgConfig::CRYPTO PkgConfig::URING $<TARGET_NAME_IF_EXISTS:kvshelf_llhttp>)
   target_include_directories(kvshelf_test_support PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 endif()
 
@@ -23,7 +23,8 @@ foreach(source ${KVSHELF_TESTS})
   if(JSONC_FOUND)
     target_link_libraries(${target} PRIVATE PkgConfig::JSONC)
   endif()
-  if(floor STREQUAL "server" OR floor STREQUAL "cli")
+  # Tests of the remote client run against the server.
+  if(floor STREQUAL "server" OR floor STREQUAL "cli" OR name MATCHES "remote")
     target_link_libraries(${target} PRIVATE $<TARGET_NAME_IF_EXISTS:kvshelf_server_objects>)
   endif()
   if(floor STREQUAL "cli")
@@ -66,3 +67,5 @@ if(TARGET kvshelf)
   # COST: it waits more than it works, so it begins first and the others run beside it.
   set_tests_properties(server/conformance PROPERTIES SKIP_RETURN_CODE 77 COST 100)
 endif()
+
+include(cmake/sim.cmake)

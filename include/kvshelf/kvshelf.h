@@ -96,7 +96,7 @@ struct kvs_store_options {
     uint64_t file_size;              /* bytes */
     uint32_t numjobs;                /* I/O threads */
     uint32_t entries;                /* I/Os in flight per thread */
-    const char *metadata_server_url; /* not in this version: KVS_ERR_CONFIG_NO_REMOTE */
+    const char *metadata_server_url; /* the shared index; NULL: an index of this process */
     const char *metadata_token_file;
     const char *metadata_dir;   /* keeps the local catalogs; NULL: in memory */
     double client_timeout;      /* seconds */
@@ -126,8 +126,9 @@ struct kvs_store; /* opaque */
  * catalog. Blocks on file-system calls. On success the caller owns *ret_store and ends it with
  * kvs_store_close(). Errors: the KVS_ERR_CONFIG_* group for what is wrong in the options,
  * KVS_ERR_MLA_NEEDS_SERVER, KVS_ERR_GEOMETRY_DIFFERS and KVS_ERR_FINGERPRINT_DIFFERS when a kept
- * catalog holds pages of another size or identity, KVS_ERR_FILE_* for the page file,
- * KVS_ERR_CATALOG_* for a kept catalog that cannot be used, KVS_ERR_NO_MEMORY. */
+ * catalog or a server holds pages of another size or identity, KVS_ERR_FILE_* for the page file,
+ * KVS_ERR_CATALOG_* for a kept catalog that cannot be used, KVS_ERR_REMOTE_* for a server that does
+ * not answer within client_timeout, KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
 KVS_API enum kvs_status kvs_store_open(const struct kvs_store_options *options,
                                        struct kvs_store **ret_store, struct kvs_error *error);
 

@@ -29,4 +29,16 @@ struct doctor_request {
 };
 void doctor_examine(const struct doctor_request *request, struct doctor_report *report);
 
+/* ---- For the parts of the examination */
+
+void doctor_say(struct doctor_report *report, enum doctor_level level, const char *check,
+                const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* An error of the catalogue, with its first remedy. */
+void doctor_say_error(struct doctor_report *report, const char *check,
+                      const struct kvs_error *error);
+
+/* doctor_server.c: the server of metadata_server_url. `num_pages` 0: not known. */
+void doctor_examine_server(const struct kvs_store_options *options, uint64_t num_pages,
+                           struct doctor_report *report);
+
 #endif

@@ -63,10 +63,7 @@ static void add_line(struct doctor_report *report, enum doctor_level level, cons
     report->errors += level == DOCTOR_ERROR;
 }
 
-static void say(struct examination *e, enum doctor_level level, const char *check,
-                const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-static void say(struct examination *e, enum doctor_level level, const char *check,
+void doctor_say(struct doctor_report *report, enum doctor_level level, const char *check,
                 const char *remedy, const char *format, ...)
 {
     char message[1024];
@@ -74,16 +71,22 @@ static void say(struct examination *e, enum doctor_level level, const char *chec
     va_start(args, format);
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    add_line(e->report, level, check, message, remedy);
+    add_line(report, level, check, message, remedy);
 }
+#define say(e, level, check, remedy, ...) doctor_say((e)->report, level, check, remedy, __VA_ARGS__)
 
-/* An error of the catalogue, with its first remedy. */
-static void say_error(struct examination *e, const char *check, const struct kvs_error *error)
+void doctor_say_error(struct doctor_report *report, const char *check,
+                      const struct kvs_error *error)
 {
     const struct error_info *info = error_find(error->status);
     const char *remedy =
         info != NULL && info->remedies[0] != NULL ? info->remedies[0] : "See kvshelf explain.";
-    add_line(e->report, DOCTOR_ERROR, check, error->message, remedy);
+    add_line(report, DOCTOR_ERROR, check, error->message, remedy);
+}
+
+static void say_error(struct examination *e, const char *check, const struct kvs_error *error)
+{
+    doctor_say_error(e->report, check, error);
 }
 
 /* ---- The configuration ---------------------------------------------------------------------- */
@@ -379,8 +382,8 @@ static void examine_metadata(struct examination *e)
     struct kvs_error error = {0};
     if (config_check_metadata(&e->config.options, &error) != KVS_OK)
         say_error(e, "metadata", &error);
-    else if (e->request->mla)
-        say(e, DOCTOR_OK, "metadata", NULL, "An MLA model with a metadata server.");
+    else if (e->config.options.metadata_server_url != NULL)
+        doctor_examine_server(&e->config.options, e->num_pages, e->report);
     else
         say(e, DOCTOR_OK, "metadata", NULL, "Local: this rank's pages are its own.");
 }
@@ -446,8 +449,8 @@ void doctor_examine(const struct doctor_request *request, struct doctor_report *
     }
     if (examine_file(&e, examine_variable(&e))) {
         examine_keys(&e);
-        examine_metadata(&e);
         examine_pages(&e);
+        examine_metadata(&e);
         if (e.config.options.file_path_prefix[0] != '\0')
             examine_pages_place(&e);
         if (e.config.options.metadata_server_url == NULL)

@@ -71,4 +71,24 @@ struct registry_options;
 enum kvs_status metadata_local_open(const struct registry_options *options,
                                     struct metadata_client **ret_client, struct kvs_error *error);
 
+struct remote_transport;
+
+struct metadata_remote_options {
+    const char *url; /* http:// or https://, with or without credentials; read while opening */
+    const char *token_file; /* NULL: none; read while opening */
+    uint64_t timeout_ms;    /* of each call; exists takes at most 200 ms */
+    uint64_t cache_ms;      /* how long an answer of exists serves the get that follows; 0: never */
+    bool verified_only;     /* pages without a checksum are absent */
+    struct logger log;
+    struct remote_transport *transport; /* taken over, on failure too; NULL: HTTP by libcurl */
+    uint64_t (*now_ns)(void *arg);      /* NULL: clock_mono_ns() */
+    void *now_arg;
+};
+/* A server's catalogs. Asks nothing yet. Calls fail with KVS_ERR_REMOTE_*, and with the server's
+ * KVS_ERR_NOT_INITIALIZED_SERVER, KVS_ERR_GEOMETRY_DIFFERS and KVS_ERR_FINGERPRINT_DIFFERS.
+ * initialize waits for a server that is starting, at most timeout_ms. Errors: KVS_ERR_CONFIG_VALUE
+ * (the URL), KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
+enum kvs_status metadata_remote_open(const struct metadata_remote_options *options,
+                                     struct metadata_client **ret_client, struct kvs_error *error);
+
 #endif

@@ -56,8 +56,7 @@ enum kvs_status config_read_env(struct store_config *config, const char **ret_pa
 
 /* Every rule, the first fault wins. `has_index`: the caller brings a metadata client, so that
  * neither a server nor its absence matters. Errors: KVS_ERR_CONFIG_VALUE,
- * KVS_ERR_CONFIG_PAGE_BYTES, KVS_ERR_CONFIG_FILE_SIZE, KVS_ERR_MLA_NEEDS_SERVER,
- * KVS_ERR_CONFIG_NO_REMOTE. */
+ * KVS_ERR_CONFIG_PAGE_BYTES, KVS_ERR_CONFIG_FILE_SIZE, KVS_ERR_MLA_NEEDS_SERVER. */
 enum kvs_status config_check(const struct kvs_store_options *options, bool has_index,
                              struct kvs_error *error);
 

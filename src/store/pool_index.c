@@ -34,6 +34,7 @@ struct attempt {
     struct kvs_store *store;
     const struct pool *pool;
     bool second_half; /* of what a call before it began: made even while the breaker is open */
+    bool quick;       /* its deadline is a short one */
     uint32_t made;
     bool answered;
     enum kvs_status status;
@@ -45,8 +46,12 @@ static void report(struct attempt *attempt)
     struct kvs_store *store = attempt->store;
     uint64_t now_ns = store_now_ns(store);
     attempt->answered = attempt->status == KVS_OK;
+    /* Without waiting for more: no call finds a connection now, or each waits for its deadline. The
+     * short deadline of `exists` may pass on a busy machine. */
+    bool at_once = attempt->status == KVS_ERR_REMOTE_UNREACHABLE ||
+                   (attempt->status == KVS_ERR_REMOTE_DEADLINE && !attempt->quick);
     bool tripped = breaker_report(&store->metadata_breaker, now_ns, attempt->answered ? 1 : 0,
-                                  attempt->answered ? 0 : 1, false);
+                                  attempt->answered ? 0 : 1, at_once);
     if (attempt->answered)
         return;
     stats_add(&store->stats, STAT_METADATA_ERRORS, 1);
@@ -63,15 +68,37 @@ static void report(struct attempt *attempt)
                  breaker_pause_ms(&store->metadata_breaker));
 }
 
+/* The breaker's leave. A probe is a question about no keys: it costs the index nothing, and whoever
+ * makes it no more than the short deadline. */
+static bool allowed(struct attempt *attempt)
+{
+    struct kvs_store *store = attempt->store;
+    if (attempt->second_half)
+        return true;
+    switch (breaker_ask(&store->metadata_breaker, store_now_ns(store))) {
+    case BREAKER_ALLOWS:
+        return true;
+    case BREAKER_PROBES:
+        attempt->status = store->metadata->ops->exists(store->metadata, &attempt->pool->scope, NULL,
+                                                       0, NULL, &attempt->error);
+        if (attempt->status == KVS_OK || forgotten(attempt->status)) {
+            breaker_report(&store->metadata_breaker, store_now_ns(store), 1, 0, false);
+            return true;
+        }
+        report(attempt);
+        return false;
+    case BREAKER_REFUSES:
+        break;
+    }
+    return false;
+}
+
 static bool attempt_next(struct attempt *attempt)
 {
     struct kvs_store *store = attempt->store;
     if (attempt->made == 0) {
-        if (!attempt->second_half &&
-            breaker_ask(&store->metadata_breaker, store_now_ns(store)) == BREAKER_REFUSES)
-            return false;
-        attempt->made = 1;
-        return true;
+        attempt->made = allowed(attempt) ? 1 : 0;
+        return attempt->made == 1;
     }
     if (attempt->made == 1 && forgotten(attempt->status) &&
         pool_index_initialize(store, attempt->pool, &attempt->error) == KVS_OK) {
@@ -119,7 +146,7 @@ bool pool_index_get(struct kvs_store *store, const struct pool *pool,
 bool pool_index_exists(struct kvs_store *store, const struct pool *pool,
                        const struct metadata_text keys[], size_t n, bool ret_exists[])
 {
-    struct attempt attempt = {.store = store, .pool = pool};
+    struct attempt attempt = {.store = store, .pool = pool, .quick = true};
     while (attempt_next(&attempt))
         attempt.status = store->metadata->ops->exists(store->metadata, &pool->scope, keys, n,
                                                       ret_exists, &attempt.error);

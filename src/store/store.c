@@ -98,6 +98,17 @@ static enum kvs_status open_metadata(struct kvs_store *store, struct kvs_error *
         store->metadata = store->parts.metadata;
         return KVS_OK;
     }
+    if (options->metadata_server_url != NULL) {
+        const struct metadata_remote_options remote = {
+            .url = options->metadata_server_url,
+            .token_file = options->metadata_token_file,
+            .timeout_ms = to_ms(options->client_timeout),
+            .cache_ms = options->exists_cache_ms,
+            .verified_only = options->verify == KVS_VERIFY_REQUIRED,
+            .log = store->log,
+        };
+        return metadata_remote_open(&remote, &store->metadata, error);
+    }
     const struct registry_options registry = {
         .dir = options->metadata_dir,
         .eviction = options->eviction,

@@ -110,8 +110,11 @@ static void test_what_is_wrong_with_a_file(void **state)
         {"{" GOOD ", \"file_path_prefix\": \"\"}", {"error    keys", "file_path_prefix", "empty"}},
         {"{" GOOD ", \"metadata_server_url\": \"localhost:1\"}",
          {"error    metadata", "must begin with http://"}},
-        {"{" GOOD ", \"metadata_server_url\": \"http://localhost:1\"}",
-         {"error    metadata", "no remote metadata client"}},
+        {"{" GOOD ", \"metadata_server_url\": \"http://127.0.0.1:1\"}",
+         {"error    server", "Metadata server http://127.0.0.1:1 cannot be reached", "->"}},
+        {"{" GOOD ", \"metadata_server_url\": \"http://127.0.0.1:1\","
+         " \"metadata_token_file\": \"@/none\"}",
+         {"error    server", "Cannot use the token file", "/none"}},
         {"{" GOOD ", \"file_path_prefix\": \"@/config.json/p\"}",
          {"error    path", "is not a directory"}},
         {"{" GOOD ", \"file_path_prefix\": \"/proc/nothing/p\"}", {"error    ", "/proc", "->"}},

@@ -349,10 +349,18 @@ static void test_values(void **state)
          "use_mock_hf3fs_client");
     CASE(o.metadata_server_url = "127.0.0.1:18000", KVS_ERR_CONFIG_VALUE, "metadata_server_url",
          "http://");
-    CASE(o.metadata_server_url = "http://127.0.0.1:18000", KVS_ERR_CONFIG_NO_REMOTE,
-         "http://127.0.0.1:18000", "no remote metadata client");
-    CASE((o.is_mla_model = true, o.metadata_server_url = "http://x"), KVS_ERR_CONFIG_NO_REMOTE, "");
 #undef CASE
+}
+
+static void test_mla_with_a_server(void **state)
+{
+    (void)state;
+    struct kvs_store_options options;
+    kvs_store_options_init(&options);
+    options.bytes_per_page = 4096;
+    options.is_mla_model = true;
+    options.metadata_server_url = "https://shelf:18000";
+    assert_int_equal(config_check(&options, false, NULL), KVS_OK);
 }
 
 /* Users search for this text: it is the original's, with our document behind it. */
@@ -419,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_mla_with_a_server),
         cmocka_unit_test(test_mla_without_a_server),
         cmocka_unit_test(test_sizes_of_options),
     };

@@ -1,0 +1,52 @@
+/* Reads a token file; see token.h. */
+#include "base/token.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Takes the one line; says what is wrong with it, or NULL. */
+static const char *take_line(const struct buffer *content, char ret_token[TOKEN_MAX + 1],
+                             size_t *ret_length)
+{
+    const char *text = content->data;
+    size_t length = content->length;
+    while (length > 0 && is_space(text[length - 1]))
+        length--;
+    if (length == 0)
+        return "it is empty";
+    if (length > TOKEN_MAX)
+        return "its line is longer than 512 bytes";
+    for (size_t i = 0; i < length; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return "it holds more than one line of printable ASCII without spaces";
+    memcpy(ret_token, text, length);
+    ret_token[length] = '\0';
+    *ret_length = length;
+    return NULL;
+}
+
+enum kvs_status token_read(const char *path, char ret_token[TOKEN_MAX + 1], size_t *ret_length,
+                           struct kvs_error *error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(error, KVS_ERR_TOKEN_FILE, path, strerror(errno));
+    struct buffer content = {0};
+    int failed = buffer_read_fd(&content, fd, 4 * TOKEN_MAX);
+    close(fd);
+    const char *fault = failed != 0 ? strerror(failed) : take_line(&content, ret_token, ret_length);
+    if (content.data != NULL)
+        explicit_bzero(content.data, content.capacity);
+    buffer_done(&content);
+    if (fault != NULL)
+        return error_set(error, KVS_ERR_TOKEN_FILE, path, fault);
+    return KVS_OK;
+}

@@ -1,0 +1,210 @@
+/* What doctor looks at in a metadata server: who answers, whether it lets this client in, what the
+ * namespace of this rank holds, and how long a question takes. */
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/doctor.h"
+#include "cli/namespaces.h"
+#include "metadata/metadata.h"
+#include "metadata/remote_transport.h"
+#include "store/identity.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { ROUND_TRIPS = 21, ANSWER_MAX_BYTES = 16 << 20, VERSION_MAX = 32 };
+static const uint64_t SLOW_NS = 20 * 1000 * 1000; /* a tenth of what exists waits for */
+
+struct visit {
+    const struct kvs_store_options *options;
+    struct doctor_report *report;
+    uint64_t num_pages;
+    struct remote_transport *transport;
+    uint32_t rank;
+    const char *ns;
+    bool found;
+};
+
+/* ---- Who answers ---------------------------------------------------------------------------- */
+
+/* The member `version` of /api/status, "" when there is none. */
+static void read_version(const struct buffer *status, char version[VERSION_MAX])
+{
+    struct buffer unescaped = {0};
+    struct json_reader json;
+    struct json_text name, text;
+    version[0] = '\0';
+    json_reader_init(&json, status->data, status->length, &unescaped, JSON_DEPTH);
+    bool going = json_object_begin(&json);
+    while (going && json_object_next(&json, &name)) {
+        if (json_text_is(name, "version") && json_string(&json, &text))
+            snprintf(version, VERSION_MAX, "%.*s", (int)text.length, text.text);
+        else
+            going = json_skip(&json);
+    }
+    buffer_done(&unescaped);
+    text_one_line(version);
+}
+
+static void say_original(struct visit *v, int http_status)
+{
+    bool verified = v->options->verify == KVS_VERIFY_REQUIRED;
+    doctor_say(
+        v->report, verified ? DOCTOR_ERROR : DOCTOR_WARNING, "server",
+        verified ? "Use kvshelf serve; or set verify to if_known, with which a page that is "
+                   "replaced while it is read goes unnoticed."
+                 : "Use kvshelf serve, which keeps checksums.",
+        "%s answers, but not as kvshelf serve (status %d to /api/status): it may be SGLang's "
+        "own server, which keeps no checksums%s.",
+        v->transport->url, http_status, verified ? ", so that every page would be a miss" : "");
+}
+
+/* False when there is nobody to ask further. */
+static bool examine_status(struct visit *v, struct buffer *status)
+{
+    const struct remote_question question = {
+        .path = "/api/status",
+        .timeout_ms = (uint64_t)(v->options->client_timeout * 1000 + 0.5),
+        .answer_max_bytes = ANSWER_MAX_BYTES,
+        .repeatable = true,
+    };
+    struct kvs_error error;
+    char version[VERSION_MAX];
+    int http_status = 0;
+    if (v->transport->ask(v->transport, &question, &http_status, status, &error) != KVS_OK) {
+        doctor_say_error(v->report, "server", &error);
+        return false;
+    }
+    if (http_status == 401 || http_status == 403) {
+        error_set(&error, KVS_ERR_REMOTE_AUTH, v->transport->url,
+                  v->options->metadata_token_file == NULL
+                      ? "the request carries none, or other credentials in its URL"
+                      : v->options->metadata_token_file);
+        doctor_say_error(v->report, "server", &error);
+        return false;
+    }
+    read_version(status, version);
+    if (http_status != 200 || version[0] == '\0') {
+        say_original(v, http_status);
+        buffer_clear(status);
+    } else if (strcmp(version, KVS_VERSION) != 0) {
+        doctor_say(v->report, DOCTOR_WARNING, "server", "Run the same release on both sides.",
+                   "%s is kvshelf %s, this is %s.", v->transport->url, version, KVS_VERSION);
+    } else {
+        doctor_say(v->report, DOCTOR_OK, "server", NULL, "%s is kvshelf %s%s.", v->transport->url,
+                   version, v->options->metadata_token_file != NULL ? " and takes the token" : "");
+    }
+    return true;
+}
+
+/* ---- What it holds -------------------------------------------------------------------------- */
+
+static enum kvs_status examine_row(void *arg, const struct namespace_row *row,
+                                   struct kvs_error *error)
+{
+    (void)error;
+    struct visit *v = arg;
+    uint64_t bytes = v->options->bytes_per_page;
+    if (row->rank != v->rank || !json_text_is(row->ns, v->ns))
+        return KVS_OK;
+    v->found = true;
+    bool other = (bytes != 0 && row->bytes_per_page != 0 && row->bytes_per_page != bytes) ||
+                 (v->num_pages != 0 && row->num_pages != v->num_pages);
+    if (other)
+        doctor_say(v->report, DOCTOR_ERROR, "namespace",
+                   "Drop it (kvshelf namespaces drop) or give this deployment another server.",
+                   "'%s' of rank %" PRIu32 " holds %s pages of %s, this configuration makes %s of "
+                   "%s: the server will refuse it.",
+                   v->ns, v->rank, COUNT(row->num_pages), BYTES(row->bytes_per_page),
+                   COUNT(v->num_pages), BYTES(bytes));
+    else
+        doctor_say(v->report, DOCTOR_OK, "namespace", NULL,
+                   "'%s' of rank %" PRIu32 " is there with %s pages, %s of them with a key.", v->ns,
+                   v->rank, COUNT(row->num_pages), COUNT(row->committed));
+    return KVS_OK;
+}
+
+static void examine_namespace(struct visit *v, const struct buffer *status)
+{
+    struct kvs_error error;
+    if (status->length == 0)
+        return;
+    if (namespaces_read(status, examine_row, v, &error) != KVS_OK)
+        doctor_say_error(v->report, "namespace", &error);
+    else if (!v->found)
+        doctor_say(v->report, DOCTOR_OK, "namespace", NULL,
+                   "'%s' of rank %" PRIu32 " will be created.", v->ns, v->rank);
+}
+
+/* ---- How long it takes ---------------------------------------------------------------------- */
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* A question about no keys, over one connection that is kept open. A namespace that is not there
+ * yet is an answer, too. */
+static void examine_latency(struct visit *v)
+{
+    static const char body[] = "{\"keys\":[]}";
+    uint64_t times_ns[ROUND_TRIPS];
+    struct buffer answer = {0};
+    struct kvs_error error;
+    char path[64];
+    int http_status;
+    snprintf(path, sizeof(path), "/%" PRIu32 "/exists", v->rank);
+    const struct remote_question question = {
+        .path = path,
+        .body = body,
+        .body_bytes = sizeof(body) - 1,
+        .timeout_ms = (uint64_t)(v->options->client_timeout * 1000 + 0.5),
+        .answer_max_bytes = 65536,
+        .repeatable = true,
+    };
+    enum kvs_status status = KVS_OK;
+    for (size_t i = 0; i < ROUND_TRIPS && status == KVS_OK; i++) {
+        uint64_t begin_ns = clock_mono_ns();
+        status = v->transport->ask(v->transport, &question, &http_status, &answer, &error);
+        times_ns[i] = clock_mono_ns() - begin_ns;
+    }
+    buffer_done(&answer);
+    if (status != KVS_OK) {
+        doctor_say_error(v->report, "latency", &error);
+        return;
+    }
+    qsort(times_ns, ROUND_TRIPS, sizeof(times_ns[0]), compare_times);
+    uint64_t median_ns = times_ns[ROUND_TRIPS / 2];
+    bool slow = median_ns > SLOW_NS;
+    doctor_say(v->report, slow ? DOCTOR_WARNING : DOCTOR_OK, "latency",
+               slow ? "Put the server nearer: each lookup of an engine waits for it, 200 ms at "
+                      "most, and is a miss then."
+                    : NULL,
+               "A question takes %s (median of %d, the longest %s).", DURATION_NS(median_ns),
+               ROUND_TRIPS, DURATION_NS(times_ns[ROUND_TRIPS - 1]));
+}
+
+void doctor_examine_server(const struct kvs_store_options *options, uint64_t num_pages,
+                           struct doctor_report *report)
+{
+    struct kvs_error error;
+    struct visit v = {.options = options, .report = report, .num_pages = num_pages};
+    if (remote_http_open(options->metadata_server_url, options->metadata_token_file, &v.transport,
+                         &error) != KVS_OK) {
+        doctor_say_error(report, "server", &error);
+        return;
+    }
+    struct buffer ns = {0}, status = {0};
+    v.rank = identity_rank(options, identity_replicated(options, true, false));
+    identity_namespace(options, NULL, &ns);
+    v.ns = buffer_text(&ns);
+    report->failed = report->failed || ns.failed;
+    if (examine_status(&v, &status)) {
+        examine_namespace(&v, &status);
+        examine_latency(&v);
+    }
+    buffer_done(&ns);
+    buffer_done(&status);
+    v.transport->close(v.transport);
+}
