@@ -29,8 +29,7 @@ static inline __m128i decode_lanes(const char *text, __m128i *good)
     return _mm_and_si128(bytes, _mm_set1_epi16(0xff));
 }
 
-/* Decodes 64 lower-case hex digits; false when one is not such a digit. */
-static bool decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
+bool key_decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
 {
     __m128i good = _mm_set1_epi8(-1);
     for (int i = 0; i < 2; i++) {
@@ -51,7 +50,7 @@ enum { WORD = 8 };
 /* Decodes 64 lower-case hex digits, eight at a time; false when one is not such a digit. The adds
  * set a byte's top bit when the byte is at or above a bound; no byte is above 0x7f, so none of them
  * carries into its neighbour. */
-static bool decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
+bool key_decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
 {
     for (int i = 0; i < HEX_DIGITS / WORD; i++) {
         uint64_t x;
@@ -99,7 +98,7 @@ void key_parse(struct key *ret_key, const char *text, size_t length, const char 
 {
     if (length >= HEX_DIGITS) {
         ret_key->suffix = suffix_of(text + HEX_DIGITS, length - HEX_DIGITS, ns);
-        if (ret_key->suffix != KEY_HASHED && decode_digest(ret_key->digest, text))
+        if (ret_key->suffix != KEY_HASHED && key_decode_digest(ret_key->digest, text))
             return;
     }
     ret_key->suffix = KEY_HASHED;

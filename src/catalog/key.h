@@ -28,6 +28,10 @@ struct key {
     uint16_t suffix; /* enum key_suffix */
 };
 
+/* Decodes 64 lower-case hex digits; false (and ret_digest undefined) when one is not such a digit.
+ */
+bool key_decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text);
+
 /* Packs `text` (any bytes, `length` of them) for a catalog of namespace `ns`. Cannot fail. */
 void key_parse(struct key *ret_key, const char *text, size_t length, const char *ns);
 

@@ -51,8 +51,37 @@ static bool over_limit(struct reading *r, const char *limit, const char *of_what
     return json_fail(&r->json, "a limit is exceeded");
 }
 
-static bool read_key(struct reading *r, struct json_text *ret_text)
+/* The usual key, 64 hex digits and perhaps -k or -v, is packed where it is read; what its
+ * characters are is thereby known, so the reader need not look at them again. Anything else waits
+ * for the namespace, which may come later in the body. */
+enum { NOT_PACKED = UINT16_MAX };
+
+static bool take_usual_key(struct json_reader *json, struct json_text *ret_text,
+                           struct key *ret_key)
 {
+    enum { DIGITS = 2 * KEY_DIGEST_BYTES };
+    const char *text = json->at + 1;
+    if (json->end - json->at < DIGITS + 4 || json->at[0] != '"')
+        return false;
+    const char *suffix = text + DIGITS;
+    if (suffix[0] == '"')
+        ret_key->suffix = KEY_PLAIN;
+    else if (suffix[0] == '-' && (suffix[1] == 'k' || suffix[1] == 'v') && suffix[2] == '"')
+        ret_key->suffix = suffix[1] == 'k' ? KEY_K : KEY_V;
+    else
+        return false;
+    if (!key_decode_digest(ret_key->digest, text))
+        return false;
+    *ret_text = (struct json_text){text, ret_key->suffix == KEY_PLAIN ? DIGITS : DIGITS + 2};
+    json->at = text + ret_text->length + 1;
+    return true;
+}
+
+static bool read_key(struct reading *r, struct json_text *ret_text, struct key *ret_key)
+{
+    if (take_usual_key(&r->json, ret_text, ret_key))
+        return true;
+    ret_key->suffix = NOT_PACKED;
     if (!json_string(&r->json, ret_text))
         return false;
     return ret_text->length <= KEY_TEXT_MAX || over_limit(r, "4,096", "bytes of a key");
@@ -106,7 +135,7 @@ static bool read_keys(struct reading *r)
     while (json_array_next(&r->json)) {
         if (body->keys == BODY_KEYS_MAX)
             return over_limit(r, "65,536", "keys in one request");
-        if (!read_key(r, &body->texts[body->keys]))
+        if (!read_key(r, &body->texts[body->keys], &body->packed[body->keys]))
             return false;
         body->keys++;
     }
@@ -126,7 +155,7 @@ static bool read_pairs(struct reading *r)
         if (body->keys == BODY_KEYS_MAX)
             return over_limit(r, "65,536", "keys in one request");
         if (!json_array_begin(&r->json) || !next_of_entry(r) ||
-            !read_key(r, &body->texts[body->keys]) || !next_of_entry(r))
+            !read_key(r, &body->texts[body->keys], &body->packed[body->keys]) || !next_of_entry(r))
             return false;
         if (!(json_peek(&r->json) == JSON_NULL ? json_null(&r->json)
                                                : json_string(&r->json, &prefix)) ||
@@ -142,7 +171,7 @@ static bool read_confirm(struct reading *r, struct json_text *ret_key,
                          struct catalog_confirm *entry)
 {
     *entry = (struct catalog_confirm){0};
-    if (!json_array_begin(&r->json) || !next_of_entry(r) || !read_key(r, ret_key) ||
+    if (!json_array_begin(&r->json) || !next_of_entry(r) || !read_key(r, ret_key, &entry->key) ||
         !next_of_entry(r) || !json_int64(&r->json, &entry->page))
         return false;
     if (!json_array_next(&r->json))
@@ -177,7 +206,7 @@ static bool read_release_entry(struct reading *r, struct json_text *ret_key,
                                struct catalog_release *entry)
 {
     *entry = (struct catalog_release){.has_generation = true, .has_key = true};
-    return json_array_begin(&r->json) && next_of_entry(r) && read_key(r, ret_key) &&
+    return json_array_begin(&r->json) && next_of_entry(r) && read_key(r, ret_key, &entry->key) &&
            next_of_entry(r) && json_int64(&r->json, &entry->page) && next_of_entry(r) &&
            json_uint64(&r->json, &entry->generation) && end_of_entry(r);
 }
@@ -389,17 +418,21 @@ static enum kvs_status check_missing(const struct reading *r, enum endpoint endp
     return KVS_OK;
 }
 
+static void pack_one(const struct body *body, struct key *key, const struct json_text *text)
+{
+    if (key->suffix == NOT_PACKED)
+        key_parse(key, text->text, text->length, body->ns);
+}
+
 static void pack(struct body *body)
 {
     for (size_t i = 0; i < body->keys; i++)
-        key_parse(&body->packed[i], body->texts[i].text, body->texts[i].length, body->ns);
+        pack_one(body, &body->packed[i], &body->texts[i]);
     for (size_t i = 0; i < body->confirms; i++)
-        key_parse(&body->confirm[i].key, body->texts[i].text, body->texts[i].length, body->ns);
-    for (size_t i = 0; i < body->releases; i++) {
-        const struct json_text *text = &body->texts[BODY_KEYS_MAX + i];
+        pack_one(body, &body->confirm[i].key, &body->texts[i]);
+    for (size_t i = 0; i < body->releases; i++)
         if (body->release[i].has_key)
-            key_parse(&body->release[i].key, text->text, text->length, body->ns);
-    }
+            pack_one(body, &body->release[i].key, &body->texts[BODY_KEYS_MAX + i]);
 }
 
 static void forget(struct body *body)

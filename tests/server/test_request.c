@@ -9,6 +9,7 @@
 #include <ctype.h>
 
 #define A         "a000000000000000000000000000000000000000000000000000000000000001"
+#define TAIL      "000000000000000000000000000000000000000000000000000000000000001"
 #define B         "b000000000000000000000000000000000000000000000000000000000000002"
 #define C         "c000000000000000000000000000000000000000000000000000000000000003"
 #define D         "d000000000000000000000000000000000000000000000000000000000000004"
@@ -85,6 +86,24 @@ static const struct scenario scenarios[] = {
       {0, "/8/confirm_write", "{\"namespace\":\"\\u00e9\\\"'\\\\\"}", 404,
        "{\"detail\":\"Rank 8 namespace '\xc3\xa9\\\"'\\\\' not initialized. Please call "
        "/8/initialize first.\"}"}}},
+    {"a key is the same however it is written",
+     {{0, INITIALIZE, "{\"num_pages\":4}", 204, ""},
+      {0, RESERVE, "{\"keys\":[" PAIR(A) ",[" Q(A "-k") " , null]," PAIR(A "-v") "]}", 200,
+       "{\"indices\":[[false,#a],[false,#b],[false,#c]]}"},
+      {0, CONFIRM,
+       "{\"written_keys_to_confirm\":[[\"\\u0061" TAIL "\",#a],[ " Q(A "-k") " ,#b],[\"" A
+                                                                             "\\u002dv\",#c]]}",
+       204, ""},
+      {0, GET, "{\"keys\":[" Q(A) " , \"\\u0061" TAIL "\",\"" A "-\\u006b\"," Q(A "-v") "]}", 200,
+       "{\"indices\":[#a,#a,#b,#c]}"},
+      /* Not quite the usual form: other keys. */
+      {0, EXISTS,
+       "{\"keys\":[" Q(A "-") "," Q(A "-x") "," Q(A "k") ",\"A" TAIL "\",\"" TAIL "\",\"" A
+                                                         "\\\"\"]}",
+       200, "{\"exists\":[false,false,false,false,false,false]}"},
+      {0, EXISTS, "{\"keys\":[" Q(A), 400, NULL},
+      {0, EXISTS, "{\"keys\":[\"" A, 400, NULL},
+      {0, EXISTS, "{\"keys\":[\"" A "-", 400, NULL}}},
     {"the last of two members of a name counts",
      {{0, INITIALIZE, "{\"num_pages\":99,\"num_pages\":3}", 204, ""},
       {0, EXISTS, "{\"keys\":[\"a\"],\"keys\":[\"x\",\"y\"]}", 200, "{\"exists\":[false,false]}"},
