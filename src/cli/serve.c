@@ -180,14 +180,6 @@ static void announce(const struct serve_settings *settings, const struct logger 
                  "them");
 }
 
-static void log_namespace(void *arg, const struct registry_info *info, struct catalog *catalog)
-{
-    (void)catalog;
-    log_line(arg, KVS_LOG_INFO,
-             "Kept: rank %" PRIu32 " namespace '%s', %s pages, %s of them committed", info->rank,
-             info->ns, text_count(info->num_pages).text, text_count(info->counts.committed).text);
-}
-
 static enum kvs_status load(const struct serve_settings *settings, const struct logger *log,
                             struct registry **ret_registry, struct kvs_error *error)
 {
@@ -206,7 +198,6 @@ static enum kvs_status load(const struct serve_settings *settings, const struct 
     enum kvs_status status = registry_open(&options, ret_registry, error);
     if (status != KVS_OK || settings->data_dir == NULL)
         return status;
-    registry_visit(*ret_registry, log_namespace, (void *)(uintptr_t)log);
     log_line(log, KVS_LOG_INFO, "The catalogs in %s were loaded in %s", settings->data_dir,
              text_duration_ns(clock_mono_ns() - start_ns).text);
     return KVS_OK;
