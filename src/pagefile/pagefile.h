@@ -81,7 +81,8 @@ struct pagefile_ops {
      * open (info.needs_deadline) each write is visible to them when it has ended. Errors:
      * KVS_ERR_FILE_SYNC. Blocks without a bound. */
     enum kvs_status (*sync)(struct pagefile *, struct kvs_error *);
-    /* Memory that many I/Os will use; engines that gain nothing from it do nothing. */
+    /* Memory that many I/Os will use, and that stays mapped until close; engines that gain nothing
+     * from it do nothing. What cannot be registered works all the same. */
     enum kvs_status (*register_memory)(struct pagefile *, void *base, size_t bytes,
                                        struct kvs_error *);
     /* Whether the path still leads to the open file in its full size. What was cut is grown again,
