@@ -66,6 +66,14 @@ if(TARGET kvshelf)
     ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   # COST: it waits more than it works, so it begins first and the others run beside it.
   set_tests_properties(server/conformance PROPERTIES SKIP_RETURN_CODE 77 COST 100)
+  find_program(KVSHELF_PYTHON python3)
+  if(KVSHELF_PYTHON)
+    add_test(NAME server/kill COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/kill.py
+      $<TARGET_FILE:kvshelf> 4 WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    # `ninja -C build/release server-kill-test-long`
+    add_custom_target(server-kill-test-long USES_TERMINAL COMMAND ${KVSHELF_PYTHON}
+      ${CMAKE_SOURCE_DIR}/tests/server/kill.py $<TARGET_FILE:kvshelf> 200 1)
+  endif()
 endif()
 
 include(cmake/sim.cmake)
