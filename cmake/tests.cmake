@@ -52,6 +52,11 @@ if(TARGET store_test_kill)
   add_custom_target(store-kill-test-long USES_TERMINAL COMMAND store_test_kill --kills 200 --seed 1)
 endif()
 
+# Storage that misbehaves under load, again and again: `ninja -C build/release store-storage-long`
+if(TARGET store_test_storage)
+  add_custom_target(store-storage-long USES_TERMINAL COMMAND store_test_storage --rounds 50)
+endif()
+
 file(GLOB KVSHELF_REPOSITORY_TESTS CONFIGURE_DEPENDS tests/repository/test_*.sh)
 foreach(source ${KVSHELF_REPOSITORY_TESTS})
   get_filename_component(name ${source} NAME_WE)
