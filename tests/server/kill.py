@@ -41,7 +41,7 @@ class Client:
         answer = self.connection.getresponse()
         content = answer.read()
         if answer.status >= 300:
-            raise SystemExit(f"{path} {body}: {answer.status} {content}")
+            raise SystemExit(f"{path} {str(body)[:200]}: {answer.status} {content}")
         return json.loads(content) if content else {}
 
 
@@ -115,11 +115,12 @@ def check(condition, *what):
 
 
 def check_keys(client, rank, known):
-    keys = sorted(known)
-    found = client.ask(f"/{rank}/get_page_indices", {"keys": keys, "checksums": True})
-    for key, page, checksum in zip(keys, found["indices"], found["checksums"]):
-        want = known[key] or (None, None)
-        check((page, checksum) == want, f"rank {rank}, {key}: it was answered {want}, now {(page, checksum)}")
+    every, at_once = sorted(known), 8192
+    for keys in (every[i:i + at_once] for i in range(0, len(every), at_once)):
+        found = client.ask(f"/{rank}/get_page_indices", {"keys": keys, "checksums": True})
+        for key, page, checksum in zip(keys, found["indices"], found["checksums"]):
+            want = known[key] or (None, None)
+            check((page, checksum) == want, f"rank {rank}, {key}: it was answered {want}, now {(page, checksum)}")
 
 
 def check_pages(client):
