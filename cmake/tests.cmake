@@ -81,4 +81,4 @@ if(TARGET kvshelf)
   endif()
 endif()
 
-include(cmake/sim.cmake)
+include(cmake/sim.cmake OPTIONAL)
