@@ -57,6 +57,11 @@ if(TARGET store_test_storage)
   add_custom_target(store-storage-long USES_TERMINAL COMMAND store_test_storage --rounds 50)
 endif()
 
+# Ten million reads of pages that another process writes: `ninja -C build/release store-hammer-long`
+if(TARGET store_test_remote_hammer)
+  add_custom_target(store-hammer-long USES_TERMINAL COMMAND store_test_remote_hammer --reads 10000000)
+endif()
+
 file(GLOB KVSHELF_REPOSITORY_TESTS CONFIGURE_DEPENDS tests/repository/test_*.sh)
 foreach(source ${KVSHELF_REPOSITORY_TESTS})
   get_filename_component(name ${source} NAME_WE)
