@@ -138,7 +138,7 @@ static void failing_rings(struct world *world, bool setup)
 {
     pid_t child = fork();
     if (child == 0) {
-        _exit(with_failing_rings(world, setup));
+        _exit((int)with_failing_rings(world, setup));
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
