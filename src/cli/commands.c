@@ -5,7 +5,8 @@
 
 const struct cli_command *const cli_commands[] = {
     &cli_serve,      &cli_replay, &cli_doctor, &cli_explain, &cli_stat,
-    &cli_namespaces, &cli_keys,   &cli_scrub,  &cli_bench,   NULL,
+    &cli_namespaces, &cli_keys,   &cli_scrub,  &cli_get,     &cli_set,
+    &cli_delete,     &cli_bench,  NULL,
 };
 
 const struct cli_command *cli_command_find(const char *name)

@@ -11,6 +11,9 @@ extern const struct cli_command cli_replay;
 extern const struct cli_command cli_doctor;
 extern const struct cli_command cli_stat;
 extern const struct cli_command cli_scrub;
+extern const struct cli_command cli_get;
+extern const struct cli_command cli_set;
+extern const struct cli_command cli_delete;
 extern const struct cli_command cli_bench;
 extern const struct cli_command cli_explain;
 

@@ -230,8 +230,11 @@ static enum kvs_status explain(const struct http *http, CURL *curl, const struct
         snprintf(text, sizeof(text), "it is longer than %zu bytes", question->answer_max_bytes);
         return error_set(error, KVS_ERR_REMOTE_ANSWER, http->shown, text);
     }
-    if (code == CURLE_OUT_OF_MEMORY || attempt->answer->failed)
+    if (attempt->answer->failed)
         return error_set(error, KVS_ERR_NO_MEMORY, "asking the metadata server");
+    if (code == CURLE_OUT_OF_MEMORY) /* what libcurl says of an endless header line, too */
+        return error_set(error, KVS_ERR_REMOTE_ANSWER, http->shown,
+                         "its headers are longer than libcurl takes, or memory ran out");
     if (!attempt->expired && is_unreachable(curl, code))
         return error_set(error, KVS_ERR_REMOTE_UNREACHABLE, http->shown, attempt->reason);
     if (code == CURLE_OPERATION_TIMEDOUT) {

@@ -1,0 +1,336 @@
+/* kvshelf get, set and delete: one page through the store that a configuration describes, for
+ * looking and for repair. The identity of the engine (model, dtype, layout) is not stated, which
+ * matches any. */
+#include "base/status.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "store/config.h"
+#include "store/identity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct page {
+    const struct cli *cli;
+    const char *command, *key;
+    struct store_config config;
+    struct kvs_store *store;
+    char *bytes;
+    size_t length;
+};
+
+/* ---- The store ------------------------------------------------------------------------------ */
+
+static enum kvs_status read_ranks(const struct cli *cli, struct kvs_store_options *options,
+                                  struct kvs_error *error)
+{
+    enum { RANKS_MAX = 65536 };
+    const struct {
+        const char *name;
+        uint64_t min;
+        uint32_t *value;
+    } numbers[] = {
+        {"tp-rank", 0, &options->tp_rank}, {"tp-size", 1, &options->tp_size},
+        {"pp-rank", 0, &options->pp_rank}, {"pp-size", 1, &options->pp_size},
+        {"cp-rank", 0, &options->cp_rank}, {"cp-size", 1, &options->cp_size},
+        {"dp-rank", 0, &options->dp_rank}, {"dp-size", 1, &options->dp_size},
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        uint64_t value = *numbers[i].value;
+        enum kvs_status status =
+            cli_count(cli, numbers[i].name, numbers[i].min, RANKS_MAX, "ranks", &value, error);
+        if (status != KVS_OK)
+            return status;
+        *numbers[i].value = (uint32_t)value;
+    }
+    options->is_mla_model = cli_has(cli, "mla");
+    return KVS_OK;
+}
+
+static enum kvs_status read_options(struct page *page, struct kvs_error *error)
+{
+    const struct cli *cli = page->cli;
+    struct kvs_store_options options;
+    kvs_store_options_init(&options);
+    options.log = output_log;
+    options.file_path_prefix = "";
+    enum kvs_status status = read_ranks(cli, &options, error);
+    if (status == KVS_OK)
+        status =
+            cli_bytes(cli, "bytes-per-page", 1, UINT64_C(1) << 30, &options.bytes_per_page, error);
+    if (status == KVS_OK && !cli_has(cli, "bytes-per-page"))
+        status = error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
+                           "give --bytes-per-page N, which the engine logs at start and kvshelf "
+                           "stat shows");
+    if (status == KVS_OK)
+        status = config_copy(&page->config, &options, error);
+    const char *path = cli_text(cli, "config", NULL);
+    if (status == KVS_OK)
+        status = path != NULL ? config_read_file(&page->config, path, error)
+                              : config_read_env(&page->config, &path, error);
+    if (status == KVS_OK && path == NULL)
+        status = error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
+                           "give --config FILE, or set " CONFIG_PATH_VARIABLE);
+    return status;
+}
+
+/* An index that lives in the memory of an engine cannot be looked into, and a file that is not
+ * there would be created. */
+static enum kvs_status check_place(struct page *page, bool writes, struct kvs_error *error)
+{
+    const struct kvs_store_options *options = &page->config.options;
+    if (options->metadata_server_url == NULL && options->metadata_dir == NULL)
+        return error_set(error, KVS_ERR_CONFIG_VALUE, "(none)", "metadata_dir",
+                         "the index of this configuration is in the memory of the engine, where "
+                         "no command can look; metadata_dir or metadata_server_url would show it");
+    if (writes)
+        return KVS_OK;
+    struct buffer path = {0};
+    identity_path(options, identity_rank(options, identity_replicated(options, true, false)), NULL,
+                  &path);
+    enum kvs_status status = KVS_OK;
+    if (path.failed)
+        status = error_set(error, KVS_ERR_NO_MEMORY, "opening the page file");
+    else if (access(buffer_text(&path), F_OK) != 0)
+        status = error_set(error, KVS_ERR_FILE_OPEN, buffer_text(&path), strerror(errno));
+    buffer_done(&path);
+    return status;
+}
+
+static enum kvs_status open_store(struct page *page, bool writes, struct kvs_error *error)
+{
+    struct kvs_store_options *options = &page->config.options;
+    enum kvs_status status = read_options(page, error);
+    if (status == KVS_OK)
+        status = check_place(page, writes, error);
+    if (status != KVS_OK)
+        return status;
+    options->model = options->revision = options->dtype = options->layout = NULL;
+    page->length = (size_t)options->bytes_per_page;
+    page->bytes = aligned_alloc(4096, (page->length + 4095) & ~(size_t)4095); /* for O_DIRECT */
+    if (page->bytes == NULL)
+        return error_set(error, KVS_ERR_NO_MEMORY, "reading a page");
+    return kvs_store_open(options, &page->store, error);
+}
+
+static int finish(struct page *page, enum kvs_status status, const struct kvs_error *error)
+{
+    kvs_store_close(page->store);
+    config_done(&page->config);
+    free(page->bytes);
+    return status == KVS_OK ? CLI_OK : cli_fail(page->cli, error);
+}
+
+/* ---- The bytes ------------------------------------------------------------------------------ */
+
+static enum kvs_status bytes_fault(const char *path, const char *reason, struct kvs_error *error)
+{
+    return error_set(error, KVS_ERR_PAGE_BYTES, path, reason);
+}
+
+static enum kvs_status read_bytes(struct page *page, struct kvs_error *error)
+{
+    const char *path = cli_text(page->cli, "input", NULL);
+    struct buffer content = {0};
+    int fd = path == NULL ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (path == NULL)
+        path = "standard input";
+    if (fd < 0)
+        return bytes_fault(path, strerror(errno), error);
+    int failed = buffer_read_fd(&content, fd, page->length);
+    if (fd != STDIN_FILENO)
+        close(fd);
+    char reason[96] = "";
+    if (failed == EFBIG)
+        snprintf(reason, sizeof(reason), "it has more than the %zu bytes of a page", page->length);
+    else if (failed != 0)
+        snprintf(reason, sizeof(reason), "%s", strerror(failed));
+    else if (content.length != page->length)
+        snprintf(reason, sizeof(reason), "it has %zu bytes, a page has %zu", content.length,
+                 page->length);
+    if (reason[0] == '\0')
+        memcpy(page->bytes, content.data, page->length);
+    buffer_done(&content);
+    return reason[0] == '\0' ? KVS_OK : bytes_fault(path, reason, error);
+}
+
+static enum kvs_status write_bytes(struct page *page, struct kvs_error *error)
+{
+    const char *path = cli_text(page->cli, "output", NULL);
+    FILE *out = path == NULL ? stdout : fopen(path, "wbe");
+    if (out == NULL)
+        return bytes_fault(path, strerror(errno), error);
+    bool good = fwrite(page->bytes, 1, page->length, out) == page->length && fflush(out) == 0;
+    int failure = errno;
+    if (out != stdout && fclose(out) != 0 && good) {
+        good = false;
+        failure = errno;
+    }
+    return good ? KVS_OK
+                : bytes_fault(path == NULL ? "standard output" : path, strerror(failure), error);
+}
+
+/* ---- The commands --------------------------------------------------------------------------- */
+
+static const char *why_missed(const struct kvs_store_stats *stats)
+{
+    return stats->missed_mismatch > 0     ? "it holds other bytes than were confirmed"
+           : stats->missed_replaced > 0   ? "it was replaced while it was read"
+           : stats->missed_read_error > 0 ? "it cannot be read"
+           : stats->missed_overdue > 0    ? "it could not be read within client_timeout"
+           : stats->missed_metadata > 0   ? "the index did not answer"
+           : stats->missed_absent > 0     ? "the index does not have the key"
+                                          : "it was refused";
+}
+
+static int run_get(const struct cli *cli)
+{
+    struct page page = {.cli = cli, .command = "get", .key = cli_argument(cli, 0)};
+    struct kvs_error error;
+    struct kvs_store_stats stats;
+    bool loaded = false;
+    if (!cli_has(cli, "output") && isatty(STDOUT_FILENO)) {
+        bytes_fault("standard output", "it is a terminal: give --output FILE, or redirect it",
+                    &error);
+        return cli_fail(cli, &error);
+    }
+    enum kvs_status status = open_store(&page, false, &error);
+    if (status == KVS_OK) {
+        void *buffer = page.bytes;
+        kvs_store_batch_get(page.store, KVS_POOL_KV, 1, &page.key, &buffer, &loaded);
+        kvs_store_get_stats(page.store, &stats);
+        status = loaded ? write_bytes(&page, &error)
+                        : error_set(&error, KVS_ERR_PAGE_MISSED, page.key, why_missed(&stats));
+    }
+    return finish(&page, status, &error);
+}
+
+static const char *why_not_stored(const struct kvs_store_stats *stats)
+{
+    return stats->unstored_no_page > 0       ? "the index had no page to give"
+           : stats->unstored_no_space > 0    ? "the file system is full"
+           : stats->unstored_write_error > 0 ? "it cannot be written"
+           : stats->unstored_overdue > 0     ? "it could not be written within client_timeout"
+           : stats->unstored_metadata > 0    ? "the index did not answer"
+           : stats->unstored_rejected > 0    ? "its reservation ended before it was confirmed"
+                                             : "it was refused";
+}
+
+static int run_set(const struct cli *cli)
+{
+    struct page page = {.cli = cli, .command = "set", .key = cli_argument(cli, 0)};
+    struct kvs_error error;
+    struct kvs_store_stats stats;
+    bool stored = false;
+    enum kvs_status status = open_store(&page, true, &error);
+    if (status == KVS_OK)
+        status = read_bytes(&page, &error);
+    if (status == KVS_OK) {
+        const void *buffer = page.bytes;
+        kvs_store_batch_set(page.store, KVS_POOL_KV, 1, &page.key, &buffer, &stored);
+        kvs_store_get_stats(page.store, &stats);
+        if (!stored)
+            status = error_set(&error, KVS_ERR_PAGE_NOT_STORED, page.key, why_not_stored(&stats));
+        else
+            puts(stats.pages_present > 0   ? "present already, left as it was"
+                 : stats.pages_skipped > 0 ? "left to rank 0, which writes for all ranks"
+                                           : "stored");
+    }
+    return finish(&page, status, &error);
+}
+
+static int run_delete(const struct cli *cli)
+{
+    struct page page = {.cli = cli, .command = "delete", .key = cli_argument(cli, 0)};
+    struct kvs_error error;
+    enum kvs_status status = open_store(&page, false, &error);
+    if (status == KVS_OK)
+        status = kvs_store_delete(page.store, KVS_POOL_KV, 1, &page.key, &error);
+    return finish(&page, status, &error);
+}
+
+/* ---- What they take ------------------------------------------------------------------------- */
+
+#define PLACE_OPTIONS                                                                              \
+    {"config", "F",                                                                                \
+     "The configuration file; default: what SGLANG_HICACHE_HF3FS_CONFIG_PATH names."},             \
+        {"bytes-per-page", "BYTES",                                                                \
+         "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "  \
+         "layouts. Required."},                                                                    \
+        {"mla", NULL, "The model is MLA: its pages are those of rank 0."},                         \
+        {"tp-rank", "N", "The tensor-parallel rank whose page it is; default 0."},                 \
+        {"tp-size", "N", "The number of tensor-parallel ranks; default 1."},                       \
+        {"pp-rank", "N", "The pipeline-parallel rank; default 0."},                                \
+        {"pp-size", "N", "The number of pipeline-parallel ranks; default 1."},                     \
+        {"cp-rank", "N", "The context-parallel rank; default 0."},                                 \
+        {"cp-size", "N", "The number of context-parallel ranks; default 1."},                      \
+        {"dp-rank", "N", "The data-parallel rank; default 0."},                                    \
+    {                                                                                              \
+        "dp-size", "N", "The number of data-parallel ranks; default 1."                            \
+    }
+
+#define ABOUT_KEYS                                                                                 \
+    "The key is as the index has it: of models whose K and V are apart it ends in -k or -v. The "  \
+    "index must be where another process can reach it: behind metadata_server_url, or in "         \
+    "metadata_dir while no engine uses it."
+
+static const struct cli_option get_options[] = {
+    {"output", "FILE", "Where the bytes go; default: standard output, if that is no terminal."},
+    PLACE_OPTIONS,
+    {NULL, NULL, NULL},
+};
+static const struct cli_option set_options[] = {
+    {"input", "FILE", "A file of exactly one page; default: standard input."},
+    PLACE_OPTIONS,
+    {NULL, NULL, NULL},
+};
+static const struct cli_option delete_options[] = {PLACE_OPTIONS, {NULL, NULL, NULL}};
+
+const struct cli_command cli_get = {
+    .name = "get",
+    .arguments = "KEY",
+    .summary = "the bytes of one page",
+    .about = "Reads the page of a key and verifies it, as an engine does.\n\n" ABOUT_KEYS,
+    .examples = "kvshelf get \"$KEY-k\" --bytes-per-page 4194304 --output k.bin\n"
+                "kvshelf get \"$KEY\" --config f.json --bytes-per-page 4497408 --mla | sha256sum",
+    .exit_codes = "0  the page was written out\n1  it is not there, or failed\n2  wrong arguments",
+    .options = get_options,
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .run = run_get,
+};
+
+const struct cli_command cli_set = {
+    .name = "set",
+    .arguments = "KEY",
+    .summary = "store one page under a key",
+    .about =
+        "Stores one page. A key that is present keeps its bytes: delete it first.\n\n" ABOUT_KEYS,
+    .examples = "kvshelf set \"$KEY-k\" --bytes-per-page 4194304 --input k.bin\n"
+                "head -c 4096 /dev/urandom | kvshelf set trial --config f.json --bytes-per-page 4K",
+    .exit_codes = "0  the page is there\n1  it was not stored\n2  wrong arguments",
+    .options = set_options,
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .run = run_set,
+};
+
+const struct cli_command cli_delete = {
+    .name = "delete",
+    .arguments = "KEY",
+    .summary = "delete one page",
+    .about = "Takes a key out of the index; its page is given to another key when nobody can be "
+             "reading it any more. A key that is not there is no failure.\n\n" ABOUT_KEYS,
+    .examples = "kvshelf delete \"$KEY-k\" --bytes-per-page 4194304",
+    .exit_codes = "0  the key is not there (any more)\n1  failed\n2  wrong arguments",
+    .options = delete_options,
+    .arguments_min = 1,
+    .arguments_max = 1,
+    .run = run_delete,
+};

@@ -1,0 +1,179 @@
+/* kvshelf get, set and delete as a user runs them (the program, real) against kvshelf serve (real,
+ * in this process), and over a kept index without a server. */
+#include "support/live_server.h"
+#include "support/program.h"
+#include "support/temp_dir.h"
+#include "support/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE_BYTES = 4096 };
+
+static struct live_server server;
+static char dir[TEMP_DIR_MAX], config[TEMP_DIR_MAX + 16], page[TEMP_DIR_MAX + 16],
+    copy[TEMP_DIR_MAX + 16];
+
+static void write_page(const char *path, size_t bytes)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (size_t i = 0; i < bytes; i++)
+        fputc((int)(i * 7 % 251), file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void write_config(const char *member, const char *value)
+{
+    FILE *file = fopen(config, "w");
+    assert_non_null(file);
+    fprintf(
+        file,
+        "{\"file_path_prefix\": \"%s/pages\", \"file_size\": 65536, \"numjobs\": 1, \"entries\": 2,"
+        " \"io_engine\": \"posix\", \"model\": \"m\", \"client_timeout\": 2, \"%s\": \"%s\"}",
+        dir, member, value);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    server = (struct live_server){0};
+    live_server_start(&server);
+    temp_dir_make(dir);
+    snprintf(config, sizeof(config), "%s/f.json", dir);
+    snprintf(page, sizeof(page), "%s/page", dir);
+    snprintf(copy, sizeof(copy), "%s/copy", dir);
+    unsetenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH");
+    write_config("metadata_server_url", server.url);
+    write_page(page, PAGE_BYTES);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    live_server_stop(&server);
+    temp_dir_remove(dir);
+    return 0;
+}
+
+static void expect(struct program_result result, int exit_code, const char *part)
+{
+    const char *out = result.out.data == NULL ? "" : result.out.data;
+    if (result.exit_code != exit_code ||
+        (strstr(out, part) == NULL && strstr(result.err.data, part) == NULL))
+        fail_msg("exit code %d, not %d with '%s': %s%s", result.exit_code, exit_code, part, out,
+                 result.err.data);
+    program_done(&result);
+}
+
+#define RUN(command, key, ...)                                                                     \
+    PROGRAM(command, key, "--config", config, "--bytes-per-page", "4096", ##__VA_ARGS__)
+
+static void assert_same_file(const char *a, const char *b)
+{
+    static char bytes[2][2 * PAGE_BYTES];
+    const char *const paths[2] = {a, b};
+    size_t length[2];
+    for (int i = 0; i < 2; i++) {
+        FILE *file = fopen(paths[i], "r");
+        assert_non_null(file);
+        length[i] = fread(bytes[i], 1, sizeof(bytes[i]), file);
+        fclose(file);
+    }
+    assert_int_equal(length[0], length[1]);
+    assert_memory_equal(bytes[0], bytes[1], length[0]);
+}
+
+static void come_and_go(void)
+{
+    expect(RUN("set", "trial", "--input", page), 0, "stored");
+    expect(RUN("set", "trial", "--input", page), 0, "present already");
+    expect(RUN("get", "trial", "--output", copy), 0, "");
+    assert_same_file(page, copy);
+    struct program_result result = RUN("get", "trial");
+    assert_int_equal(result.exit_code, 0);
+    assert_int_equal(result.out.length, PAGE_BYTES);
+    program_done(&result);
+    expect(RUN("get", "trial-k"), 1, "'trial-k' cannot be given: the index does not have the key");
+    expect(RUN("delete", "trial"), 0, "");
+    expect(RUN("delete", "trial"), 0, "");
+    expect(RUN("get", "trial"), 1, "the index does not have the key");
+}
+
+static void test_over_a_server(void **state)
+{
+    (void)state;
+    expect(RUN("get", "trial"), 1, "pages.0.bin: No such file"); /* nothing is made to look */
+    come_and_go();
+    assert_int_equal(live_server_counts(&server, 0, "kv").committed, 0);
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    expect(PROGRAM("set", "x", "--bytes-per-page", "4K", "--input", page), 0, "stored");
+    expect(PROGRAM("set", "y", "--bytes-per-page", "4K", "--input", page, "--mla", "--tp-size", "2",
+                   "--tp-rank", "1"),
+           0, "left to rank 0");
+    unsetenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH");
+    expect(PROGRAM("get", "x", "--config", config, "--bytes-per-page", "8192"), 1,
+           "holds 16 pages of 4096 bytes");
+    live_server_stop(&server);
+    expect(RUN("get", "x"), 1, "cannot be reached");
+}
+
+static void test_over_a_kept_index(void **state)
+{
+    (void)state;
+    char index[TEMP_DIR_MAX + 16];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    write_config("metadata_dir", index);
+    come_and_go();
+}
+
+/* An engine that has stated its model does not keep this one out. */
+static void test_beside_an_engine(void **state)
+{
+    (void)state;
+    struct kvs_error error;
+    assert_int_equal(
+        registry_initialize(server.registry, 0, "kv", 16, PAGE_BYTES, "model=m;", &error), KVS_OK);
+    come_and_go();
+}
+
+static void test_what_cannot_be(void **state)
+{
+    (void)state;
+    static const char *const commands[] = {"get", "set", "delete"};
+    for (size_t i = 0; i < 3; i++) {
+        expect(PROGRAM(commands[i]), 2, "Wrong arguments");
+        expect(PROGRAM(commands[i], "k", "--config", config), 2, "give --bytes-per-page");
+        expect(PROGRAM(commands[i], "k", "--bytes-per-page", "4K"), 2, "give --config FILE");
+        expect(PROGRAM(commands[i], "k", "--bytes-per-page", "0", "--config", config), 2,
+               "--bytes-per-page");
+        expect(PROGRAM(commands[i], "k", "--bytes-per-page", "4K", "--config", "/none"), 1,
+               "Failed to load config from /none");
+    }
+    write_page(page, PAGE_BYTES - 1);
+    expect(RUN("set", "k", "--input", page), 1, "it has 4095 bytes, a page has 4096");
+    write_page(page, PAGE_BYTES + 1);
+    expect(RUN("set", "k", "--input", page), 1, "more than the 4096 bytes");
+    expect(RUN("set", "k"), 1, "standard input cannot be used");
+    expect(RUN("set", "k", "--input", "/none"), 1, "/none cannot be used");
+    write_page(page, PAGE_BYTES);
+    expect(RUN("set", "k", "--input", page), 0, "stored");
+    expect(RUN("get", "k", "--output", "/none/x"), 1, "/none/x cannot be used");
+    write_config("layout", "page_first");
+    expect(RUN("get", "k"), 1, "in the memory of the engine");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_over_a_server, begin, end),
+        cmocka_unit_test_setup_teardown(test_over_a_kept_index, begin, end),
+        cmocka_unit_test_setup_teardown(test_beside_an_engine, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_cannot_be, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
