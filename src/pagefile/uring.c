@@ -25,7 +25,9 @@ struct uring_file {
     struct page_file file;
     unsigned n_rings, depth;
     pthread_mutex_t checking; /* one page_file_check() at a time */
-    pthread_mutex_t lock;     /* guards what follows */
+    pthread_mutex_t
+        registering;      /* one thread at a time gathers all rings, or two would wait for ever */
+    pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t given_back;
     struct ring *idle[RINGS_MAX];
     unsigned n_idle;
@@ -106,6 +108,7 @@ static enum kvs_status uring_register_memory(struct pagefile *pagefile, void *ba
     }
     struct ring *taken[RINGS_MAX];
     bool all = true;
+    pthread_mutex_lock(&uring->registering);
     for (unsigned i = 0; i < uring->n_rings; i++) {
         taken[i] = take_ring(uring);
         all = ring_register(taken[i], base, bytes) && all;
@@ -113,6 +116,7 @@ static enum kvs_status uring_register_memory(struct pagefile *pagefile, void *ba
     for (unsigned i = 0; i < uring->n_rings; i++) {
         give_back(uring, taken[i]);
     }
+    pthread_mutex_unlock(&uring->registering);
     if (!all) {
         log_line(
             &uring->file.log, KVS_LOG_INFO,
@@ -152,6 +156,7 @@ static void uring_free(struct uring_file *uring)
     }
     pthread_cond_destroy(&uring->given_back);
     pthread_mutex_destroy(&uring->lock);
+    pthread_mutex_destroy(&uring->registering);
     pthread_mutex_destroy(&uring->checking);
     free(uring);
 }
@@ -202,6 +207,7 @@ enum kvs_status uring_take(struct page_file *file, const struct pagefile_options
     uring->n_rings = options->threads < RINGS_MAX ? options->threads : RINGS_MAX;
     uring->depth = depth_of(options, uring->n_rings);
     pthread_mutex_init(&uring->checking, NULL);
+    pthread_mutex_init(&uring->registering, NULL);
     pthread_mutex_init(&uring->lock, NULL);
     pthread_cond_init(&uring->given_back, NULL);
     for (unsigned i = 0; i < uring->n_rings; i++) {

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,12 +185,54 @@ static void test_pinned_memory(void **state)
     free(memory);
 }
 
+struct registrar {
+    struct pagefile *file;
+    char *bytes;
+};
+
+static void *register_often(void *arg)
+{
+    struct registrar *registrar = arg;
+    for (int i = 0; i < 200; i++) {
+        registrar->file->ops->register_memory(registrar->file, registrar->bytes, PAGE, NULL);
+    }
+    return NULL;
+}
+
+/* Each gathers all rings, while others use one: nobody waits for ever. */
+static void test_registered_by_many(void **state)
+{
+    struct world *world = *state;
+    struct pagefile *file = open_uring(world, KVS_DIRECT_ON);
+    if (!file) {
+        print_message("skipped: no io_uring here\n");
+        skip();
+    }
+    static char wanted[PAGE * PAGES];
+    void *memory = NULL;
+    assert_int_equal(posix_memalign(&memory, 4096, PAGE * PAGES), 0);
+    struct registrar registrar = {file, memory};
+    pthread_t threads[3];
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, register_often, &registrar), 0);
+    }
+    for (char round = 0; round < 5; round++) {
+        assert_true(write_and_read(file, memory, wanted, round));
+    }
+    for (size_t i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    file->ops->close(file);
+    free(memory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_ring_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ring_fails_for_good, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_registered_by_many, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
