@@ -73,6 +73,10 @@ static enum kvs_status delete_all(struct kvs_store *store, struct pool *pool, si
     for (size_t at = 0; at < n && status == KVS_OK; at += step) {
         size_t pages = n - at < step ? n - at : step;
         chunk_load(&chunk, keys + at, NULL, pages, PENDING, STAT_MISSED_REFUSED);
+        if (chunk.arena.failed) { /* then it has refused good keys, which may be there */
+            status = error_set(error, KVS_ERR_NO_MEMORY, "deleting pages");
+            break;
+        }
         size_t listed = chunk_list(&chunk, PENDING);
         if (listed > 0)
             status = pool_index_delete(store, pool, chunk.texts, listed, error);

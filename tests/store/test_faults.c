@@ -2,97 +2,12 @@
  * the nth call of the index, the nth I/O or the nth allocation fails, until a run passes without
  * meeting one. No crash, no leak, no lie: what is said to be stored is there with its bytes, and
  * the accounts add up. */
+#include "support/fail_allocation.h"
 #include "support/store_fixture.h"
 #include "support/unit.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Allocations ---------------------------------------------------------------------------- */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CAN_FAIL_ALLOCATIONS 0 /* the sanitizers bring their own allocator */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CAN_FAIL_ALLOCATIONS 0
-#endif
-#endif
-#ifndef CAN_FAIL_ALLOCATIONS
-#define CAN_FAIL_ALLOCATIONS 1
-#endif
-
-#if CAN_FAIL_ALLOCATIONS
-static _Atomic uint64_t fail_allocation; /* the nth from now; 0: none */
-static _Atomic int64_t blocks;           /* allocated and not freed */
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *block, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-void __libc_free(void *block);
-
-static bool fails(void)
-{
-    uint64_t left = atomic_load(&fail_allocation);
-    while (left > 0)
-        if (atomic_compare_exchange_weak(&fail_allocation, &left, left - 1)) {
-            if (left == 1)
-                errno = ENOMEM;
-            return left == 1;
-        }
-    return false;
-}
-
-static void *counted(void *block)
-{
-    if (block != NULL)
-        atomic_fetch_add(&blocks, 1);
-    return block;
-}
-
-/* Visible, so that the C library uses them too. */
-#pragma GCC visibility push(default)
-void *malloc(size_t size)
-{
-    return fails() ? NULL : counted(__libc_malloc(size));
-}
-
-void *calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-
-void *realloc(void *block, size_t size)
-{
-    if (fails())
-        return NULL;
-    void *moved = __libc_realloc(block, size);
-    return block == NULL ? counted(moved) : moved;
-}
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    return fails() ? NULL : counted(__libc_memalign(alignment, size));
-}
-
-int posix_memalign(void **ret_block, size_t alignment, size_t size)
-{
-    void *block = aligned_alloc(alignment, size);
-    if (block == NULL)
-        return ENOMEM;
-    *ret_block = block;
-    return 0;
-}
-
-void free(void *block)
-{
-    if (block != NULL)
-        atomic_fetch_sub(&blocks, 1);
-    __libc_free(block);
-}
-#pragma GCC visibility pop
-#endif
 
 /* ---- The session ---------------------------------------------------------------------------- */
 
@@ -261,21 +176,21 @@ static void test_every_io_fails_once(void **state)
 static void arm_allocation(struct session *s, uint64_t nth)
 {
     (void)s;
-    atomic_store(&fail_allocation, nth);
+    fail_allocation_arm(nth);
 }
 
 static bool allocation_fired(struct session *s)
 {
     (void)s;
-    return atomic_load(&fail_allocation) == 0;
+    return fail_allocation_fired();
 }
 
 static void test_every_allocation_fails_once(void **state)
 {
     (void)state;
-    int64_t before = atomic_load(&blocks);
+    int64_t before = fail_allocation_blocks();
     loop(arm_allocation, allocation_fired, 10);
-    assert_int_equal(atomic_load(&blocks), before);
+    assert_int_equal(fail_allocation_blocks(), before);
 }
 #endif
 
