@@ -23,6 +23,7 @@ enum { PAGE = 16384, PAGES = 40 };
 
 struct world {
     char path[64];
+    pthread_mutex_t lock; /* lines come from any thread */
     char lines[4096];
 };
 
@@ -30,14 +31,17 @@ static void log_to_world(void *arg, enum kvs_log_level level, const char *line)
 {
     struct world *world = arg;
     (void)level;
+    pthread_mutex_lock(&world->lock);
     size_t used = strlen(world->lines);
     snprintf(world->lines + used, sizeof(world->lines) - used, "%s\n", line);
+    pthread_mutex_unlock(&world->lock);
 }
 
 static int set_up(void **state)
 {
     struct world *world = calloc(1, sizeof(*world));
     *state = world;
+    pthread_mutex_init(&world->lock, NULL);
     snprintf(world->path, sizeof(world->path), "uring-XXXXXX");
     int fd = mkstemp(world->path);
     return fd < 0 ? -1 : close(fd);
