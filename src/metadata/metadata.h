@@ -75,10 +75,11 @@ struct remote_transport;
 
 struct metadata_remote_options {
     const char *url; /* http:// or https://, with or without credentials; read while opening */
-    const char *token_file; /* NULL: none; read while opening */
-    uint64_t timeout_ms;    /* of each call; exists takes at most 200 ms */
-    uint64_t cache_ms;      /* how long an answer of exists serves the get that follows; 0: never */
-    bool verified_only;     /* pages without a checksum are absent */
+    const char *token_file;     /* NULL: none; read while opening */
+    uint64_t timeout_ms;        /* of each call */
+    uint64_t exists_timeout_ms; /* of exists, which engines ask from their scheduler; 0: 200 */
+    uint64_t cache_ms;  /* how long an answer of exists serves the get that follows; 0: never */
+    bool verified_only; /* pages without a checksum are absent */
     struct logger log;
     struct remote_transport *transport; /* taken over, on failure too; NULL: HTTP by libcurl */
     uint64_t (*now_ns)(void *arg);      /* NULL: clock_mono_ns() */

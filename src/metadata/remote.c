@@ -87,8 +87,10 @@ static void begin(struct call *call, struct remote *remote, const struct metadat
 {
     const struct metadata_remote_options *options = &remote->options;
     uint64_t timeout_ms = options->timeout_ms;
-    if (quick && timeout_ms > EXISTS_TIMEOUT_MS)
-        timeout_ms = EXISTS_TIMEOUT_MS; /* engines ask it from their scheduler */
+    uint64_t quick_ms =
+        options->exists_timeout_ms != 0 ? options->exists_timeout_ms : EXISTS_TIMEOUT_MS;
+    if (quick && timeout_ms > quick_ms)
+        timeout_ms = quick_ms;
     *call = (struct call){.remote = remote,
                           .scope = scope,
                           .error = error,

@@ -103,6 +103,7 @@ static enum kvs_status open_metadata(struct kvs_store *store, struct kvs_error *
             .url = options->metadata_server_url,
             .token_file = options->metadata_token_file,
             .timeout_ms = to_ms(options->client_timeout),
+            .exists_timeout_ms = store->parts.exists_timeout_ms,
             .cache_ms = options->exists_cache_ms,
             .verified_only = options->verify == KVS_VERIFY_REQUIRED,
             .log = store->log,

@@ -37,6 +37,8 @@ struct store_parts {
                                  const struct pagefile_options *options, struct pagefile **ret_file,
                                  struct kvs_error *error);
     void *open_file_arg;
+    /* Of a server's `exists`; 0: the client's own short one. */
+    uint64_t exists_timeout_ms;
     /* For pauses and rates, not for deadlines of I/O. NULL: clock_mono_ns(). */
     uint64_t (*now_ns)(void *arg);
     void *now_arg;

@@ -40,6 +40,7 @@ static struct metadata_remote_options options_of(const char *url)
 {
     return (struct metadata_remote_options){.url = url,
                                             .timeout_ms = TIMEOUT_MS,
+                                            .exists_timeout_ms = TIMEOUT_MS,
                                             .verified_only = true,
                                             .log = {take_line, NULL},
                                             .now_ns = fixed_clock};

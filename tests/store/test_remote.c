@@ -17,7 +17,7 @@ static const uint64_t SECOND_NS = 1000000000;
 static struct live_server server;
 static char dir[TEMP_DIR_MAX], prefix[TEMP_DIR_MAX + 16];
 static _Atomic uint64_t clock_ns;
-static char log_lines[16384];
+static char log_lines[16384], request[BAD_REQUEST_MAX];
 
 static uint64_t set_clock(void *arg)
 {
@@ -72,7 +72,7 @@ static struct kvs_store_options options_of(const char *url)
 
 static struct kvs_store *open_store(const struct kvs_store_options *options)
 {
-    const struct store_parts parts = {.now_ns = set_clock};
+    const struct store_parts parts = {.now_ns = set_clock, .exists_timeout_ms = 20000};
     struct kvs_store *store;
     struct kvs_error error;
     if (store_open(options, &parts, &store, &error) != KVS_OK)
@@ -227,7 +227,7 @@ static void test_two_engines_share_pages(void **state)
     assert_int_equal(get(a, KVS_POOL_KV, 0, 20, 1), 20);
     kvs_store_close(a);
     options.model = "another";
-    const struct store_parts parts = {.now_ns = set_clock};
+    const struct store_parts parts = {.now_ns = set_clock, .exists_timeout_ms = 20000};
     struct kvs_error error;
     assert_int_equal(store_open(&options, &parts, &a, &error), KVS_ERR_FINGERPRINT_DIFFERS);
     kvs_store_close(b);
@@ -355,18 +355,19 @@ static void test_a_server_that_hangs(void **state)
     };
     bad_server_start(&bad, steps, sizeof(steps) / sizeof(steps[0]));
     struct kvs_store_options options = options_of(bad.url);
-    options.client_timeout = 0.1;
+    options.client_timeout = 1;
     struct kvs_store *store = open_store(&options);
     struct kvs_store_stats stats;
     for (int i = 0; i < 20; i++) {
         assert_int_equal(get(store, KVS_POOL_KV, 0, 8, 1), 0);
         assert_int_equal(set(store, KVS_POOL_KV, 0, 8, 1), 0);
     }
-    assert_int_equal(atomic_load(&bad.requests), 4);
+    assert_int_equal(bad_server_requests(&bad, 4), 4);
     clock_ns += SECOND_NS;
     assert_int_equal(set(store, KVS_POOL_KV, 0, 8, 1), 0);
-    assert_int_equal(atomic_load(&bad.requests), 5); /* the probe, and nothing after it */
-    assert_non_null(strstr(bad.last_request, "POST /0/exists"));
+    assert_int_equal(bad_server_requests(&bad, 5), 5); /* the probe, and nothing after it */
+    bad_server_last_request(&bad, request);
+    assert_non_null(strstr(request, "POST /0/exists"));
     kvs_store_get_stats(store, &stats);
     assert_int_equal(stats.metadata_errors, 2);
     kvs_store_close(store);
@@ -380,7 +381,7 @@ static void test_no_server_at_the_start(void **state)
     struct kvs_error error;
     live_server_stop(&server);
     struct kvs_store_options options = options_of(server.url);
-    const struct store_parts parts = {.now_ns = set_clock};
+    const struct store_parts parts = {.now_ns = set_clock, .exists_timeout_ms = 20000};
     options.client_timeout = 0.2;
     assert_int_equal(store_open(&options, &parts, &store, &error), KVS_ERR_REMOTE_UNREACHABLE);
     assert_non_null(strstr(error.message, server.url));

@@ -97,8 +97,10 @@ static void *serve(void *arg)
     struct connection *c = arg;
     char *request = malloc(BAD_REQUEST_MAX);
     while (request != NULL && read_request(c->fd, request)) {
-        size_t number = atomic_fetch_add(&c->bad->requests, 1);
+        pthread_mutex_lock(&c->bad->mutex);
         memcpy(c->bad->last_request, request, strlen(request) + 1);
+        size_t number = atomic_fetch_add(&c->bad->requests, 1);
+        pthread_mutex_unlock(&c->bad->mutex);
         size_t last = c->bad->step_count - 1;
         if (!play(c, &c->bad->steps[number < last ? number : last]))
             break;
@@ -138,6 +140,7 @@ void bad_server_start(struct bad_server *bad, const struct bad_step *steps, size
     memset(bad, 0, sizeof(*bad));
     bad->steps = steps;
     bad->step_count = n;
+    pthread_mutex_init(&bad->mutex, NULL);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     bad->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(bad->fd >= 0);
@@ -161,6 +164,22 @@ void bad_server_stop(struct bad_server *bad)
             shutdown(fd, SHUT_RDWR);
         pthread_join(bad->threads[i], NULL);
     }
+    pthread_mutex_destroy(&bad->mutex);
+}
+
+size_t bad_server_requests(struct bad_server *bad, size_t at_least)
+{
+    enum { STEP_MS = 5, HANG_MS = 30000 };
+    for (int ms = 0; atomic_load(&bad->requests) < at_least && ms < HANG_MS; ms += STEP_MS)
+        poll(NULL, 0, STEP_MS);
+    return atomic_load(&bad->requests);
+}
+
+void bad_server_last_request(struct bad_server *bad, char request[BAD_REQUEST_MAX])
+{
+    pthread_mutex_lock(&bad->mutex);
+    memcpy(request, bad->last_request, BAD_REQUEST_MAX);
+    pthread_mutex_unlock(&bad->mutex);
 }
 
 const char *bad_answer(int status, const char *body)

@@ -28,9 +28,10 @@ enum { BAD_CONNECTIONS_MAX = 64, BAD_REQUEST_MAX = 65536 };
 struct bad_server {
     const struct bad_step *steps; /* one for each request in turn; the last one for all further */
     size_t step_count;
-    _Atomic size_t requests;            /* received whole */
-    _Atomic size_t connections;         /* accepted */
-    char last_request[BAD_REQUEST_MAX]; /* read it after an answer */
+    _Atomic size_t requests;    /* received whole */
+    _Atomic size_t connections; /* accepted */
+    pthread_mutex_t mutex;      /* of last_request */
+    char last_request[BAD_REQUEST_MAX];
     char url[64];
 
     int fd;
@@ -42,6 +43,12 @@ struct bad_server {
 /* Fails the test when it cannot. */
 void bad_server_start(struct bad_server *bad, const struct bad_step *steps, size_t n);
 void bad_server_stop(struct bad_server *bad);
+
+/* Waits until that many requests were received and returns how many there are: one that nobody
+ * waits for any more may be on its way. */
+size_t bad_server_requests(struct bad_server *bad, size_t at_least);
+/* Copies the last one received. */
+void bad_server_last_request(struct bad_server *bad, char request[BAD_REQUEST_MAX]);
 
 /* A whole answer; `length` in its header is that of the body. Static storage, good for a script of
  * at most eight. */
