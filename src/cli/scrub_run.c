@@ -260,7 +260,8 @@ static enum kvs_status repair(struct pass *pass, struct kvs_error *error)
     struct registry_entry *entry =
         registry_lock(registry, catalog->rank, catalog->ns, strlen(catalog->ns));
     if (entry == NULL)
-        return error_set(error, KVS_ERR_NOT_INITIALIZED_SERVER, NUM(catalog->rank), catalog->ns);
+        return error_set(error, KVS_ERR_NOT_INITIALIZED_SERVER, NUM(catalog->rank), catalog->ns,
+                         NUM(catalog->rank));
     struct catalog *pages = registry_catalog(entry);
     for (uint64_t i = 0; i < catalog->wrong; i++) {
         const struct slot *slot = catalog_slot(pages, catalog->found[i].page);
