@@ -54,3 +54,34 @@ def original_server():
     port = free_port()
     return running([sys.executable, os.path.join(HERE, "original_server.py"), "--port", str(port),
                     "--no-access-log"], port)
+
+
+class Kvshelf:
+    """kvshelf serve on a port of its own, to be stopped, killed and started again."""
+
+    def __init__(self, *flags):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.command = [KVSHELF, "serve", "--port", str(self.port), *flags]
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        wait_until_listening(self.process, self.port)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.kill()
