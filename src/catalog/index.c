@@ -106,29 +106,46 @@ uint32_t index_find(const struct index *index, uint64_t hash, const struct key *
     return PAGE_NONE;
 }
 
+/* A key on its way through index_find_block(). */
+struct looked_up {
+    uint64_t hash;
+    uint32_t candidate; /* the page whose slot is on its way, or PAGE_NONE */
+};
+
+static uint32_t candidate_of(const struct index *index, uint64_t hash, uint16_t suffix)
+{
+    const struct index_group *group = &index->groups[group_of(index, hash)];
+    unsigned mask = group_match(group, tag_of(hash, suffix));
+    return mask == 0 ? PAGE_NONE : group->pages[__builtin_ctz(mask)];
+}
+
 /* Three stages, each AHEAD keys in front of the next, so that the memory is never idle: ask for the
- * group's line, then for the slot's, then compare. */
+ * group's line, then for the slot's, then compare. Only a key that is not where its tag says first,
+ * or is nowhere, is looked up once more. */
 void index_find_block(const struct index *index, const struct key keys[], size_t n, uint64_t floor,
                       uint32_t ret_pages[])
 {
-    enum { AHEAD = 16, RING = 4 * AHEAD };
-    uint64_t hashes[RING];
+    enum { AHEAD = 12, RING = 64 };
+    struct looked_up ring[RING];
     for (size_t step = 0; step < n + 2 * AHEAD; step++) {
         if (step < n) {
-            hashes[step % RING] = index_hash(index, keys[step].digest);
-            index_prefetch(index, hashes[step % RING]);
+            ring[step % RING].hash = index_hash(index, keys[step].digest);
+            index_prefetch(index, ring[step % RING].hash);
         }
-        size_t i = step - AHEAD;
+        size_t i = step - AHEAD; /* huge before its first key: not < n */
         if (i < n) {
-            uint64_t hash = hashes[i % RING];
-            const struct index_group *group = &index->groups[group_of(index, hash)];
-            unsigned mask = group_match(group, tag_of(hash, keys[i].suffix));
-            if (mask != 0)
-                __builtin_prefetch(&index->slots[group->pages[__builtin_ctz(mask)]]);
+            struct looked_up *at = &ring[i % RING];
+            at->candidate = candidate_of(index, at->hash, keys[i].suffix);
+            if (at->candidate != PAGE_NONE)
+                __builtin_prefetch(&index->slots[at->candidate]);
         }
         i = step - 2 * AHEAD;
-        if (i < n)
-            ret_pages[i] = index_find(index, hashes[i % RING], &keys[i], floor);
+        if (i < n) {
+            const struct looked_up *at = &ring[i % RING];
+            bool found = at->candidate != PAGE_NONE &&
+                         slot_is(&index->slots[at->candidate], &keys[i], floor);
+            ret_pages[i] = found ? at->candidate : index_find(index, at->hash, &keys[i], floor);
+        }
     }
 }
 
