@@ -3,6 +3,7 @@
 #   make build     the release program and library: build/kvshelf, build/libkvshelf.so
 #   make demo      a real request trace served from pages on disk, every byte checked
 #   make test      the whole test suite
+#   make soak      [SECONDS=600] four processes over a server that dies every few seconds
 #   make bench     measure, beside the alternatives; raw output kept in build/bench/
 #   make format    put the C sources into the project's format (needs clang-format-14)
 #   make install   [PREFIX=/usr/local] [DESTDIR=]
@@ -10,11 +11,12 @@
 #
 # build, demo, test and bench first install what is missing with apt-get, saying what.
 PREFIX ?= /usr/local
+SECONDS ?= 600
 
 # The system's own tools first: version managers put shims of the same names in front of them.
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
-.PHONY: build demo test bench format install clean
+.PHONY: build demo test soak bench format install clean
 .DEFAULT_GOAL := build
 
 build:
@@ -25,6 +27,9 @@ demo: build
 
 test: build
 	@scripts/run-tests release
+
+soak: build
+	@cd build/release && ./soak_test_soak --seconds $(SECONDS) --seed $$(date +%s)
 
 bench:
 	@scripts/bench
