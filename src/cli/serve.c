@@ -62,8 +62,7 @@ static void log_sink(void *arg, enum kvs_log_level level, const char *line)
     buffer_done(&out);
 }
 
-/* ---- The service manager
- * -----------------------------------------------------------------------*/
+/* ---- The service manager ---------------------------------------------------------------------*/
 
 /* sd_notify's datagram, where a service manager asks for it. */
 static void notify(const char *state)

@@ -212,7 +212,10 @@ static void bound_unsent(struct loop *loop, size_t budget)
 
 static size_t budget_of(const struct loop *loop)
 {
-    uint64_t bodies = 4 * loop->server->options.body_max_bytes;
+    const struct server_options *options = &loop->server->options;
+    uint64_t bodies = 4 * options->body_max_bytes;
+    if (options->buffered_max_bytes > 0)
+        return (size_t)options->buffered_max_bytes;
     return bodies > LOOP_BUFFERED_BYTES ? (size_t)bodies : LOOP_BUFFERED_BYTES;
 }
 
@@ -514,8 +517,7 @@ static void go_on(struct connection *c)
     run(c, c->pending.data + c->pending_at, c->pending.data + c->pending.length);
 }
 
-/* ---- What the loop asks for
- * --------------------------------------------------------------------*/
+/* ---- What the loop asks for ------------------------------------------------------------------*/
 
 void connection_open(struct loop *loop, int fd)
 {

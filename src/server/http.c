@@ -16,8 +16,7 @@ static enum http_event fail(struct http_parser *parser, int status, const char *
     return HTTP_NEXT_FAULT;
 }
 
-/* ---- The scan of the header block
- * --------------------------------------------------------------*/
+/* ---- The scan of the header block ------------------------------------------------------------*/
 
 /* Of a field name: RFC 9110's token. Bit 0: token. Bit 1: allowed in a value. */
 static const uint8_t char_class[256] = {

@@ -12,8 +12,7 @@
 
 enum { ACCEPT_AT_ONCE = 64 };
 
-/* ---- Accepting, on the first loop
- * --------------------------------------------------------------*/
+/* ---- Accepting, on the first loop ------------------------------------------------------------*/
 
 static void on_connections(uv_poll_t *poll, int status, int events);
 

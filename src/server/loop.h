@@ -15,8 +15,7 @@ enum {
     LOOP_SHED_IDLE_MS = 1000,       /* idle for less is not shed for another connection */
     LOOP_KEPT_MAX = 16 * 1024,      /* a connection's buffer beyond is freed when empty, bytes */
 };
-/* Bodies that are incomplete and answers that are unread, of all connections of a loop: each at
- * most this many bytes, or four bodies of the largest size if that is more. */
+/* See server_options.buffered_max_bytes. */
 #define LOOP_BUFFERED_BYTES (256u * 1024 * 1024)
 
 /* What a connection is waited for. Each phase is a list ordered by deadline. */

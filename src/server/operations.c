@@ -64,8 +64,7 @@ static void serve_initialize(struct call *call)
         call_answer_error(call);
 }
 
-/* ---- reserve, get, exists, delete, clear
- * -------------------------------------------------------*/
+/* ---- reserve, get, exists, delete, clear -----------------------------------------------------*/
 
 static void write_reserved(struct call *call)
 {
@@ -259,8 +258,7 @@ static void serve_confirm(struct call *call)
         call_answer_nothing(call);
 }
 
-/* ---- report_mismatch, list_keys, drop
- * ----------------------------------------------------------*/
+/* ---- report_mismatch, list_keys, drop --------------------------------------------------------*/
 
 /* How many of n reported pages a peer may still report: a reader whose mount is stale must not be
  * able to empty a cache that others share. */
@@ -364,8 +362,7 @@ static void serve_drop(struct call *call)
         call_answer_error(call);
 }
 
-/* ---- All of them
- * --------------------------------------------------------------------------------*/
+/* ---- All of them -----------------------------------------------------------------------------*/
 
 void call_serve_operation(struct call *call)
 {

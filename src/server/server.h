@@ -18,6 +18,8 @@ struct server_options {
     unsigned threads;
     uint64_t body_max_bytes;
     uint64_t connections_max;
+    uint64_t buffered_max_bytes; /* of one loop's incomplete bodies, and of its unread answers; 0:
+                                    the larger of 256 MiB and four of the longest bodies */
     uint64_t
         idle_ms; /* between requests, for the rest of a body, and for a peer to go on reading */
     uint64_t head_ms; /* for a request line and its headers to be complete */

@@ -47,8 +47,7 @@ static void write_file(const char *name, const char *content)
 
 #define RESERVE_A "/0/reserve_and_allocate_page_indices"
 
-/* ---- Start and stop
- * ----------------------------------------------------------------------------*/
+/* ---- Start and stop --------------------------------------------------------------------------*/
 
 static void a_signal_stops_it_and_nothing_is_forgotten(void **state)
 {
@@ -157,8 +156,7 @@ static void the_service_manager_is_told(void **state)
     serving_done(&running);
 }
 
-/* ---- What it refuses
- * ---------------------------------------------------------------------------*/
+/* ---- What it refuses -------------------------------------------------------------------------*/
 
 static void wrong_starts_are_one_sentence(void **state)
 {
@@ -237,8 +235,7 @@ static void another_address_needs_a_token_or_a_decision(void **state)
     serving_done(&closed);
 }
 
-/* ---- Settings
- * ----------------------------------------------------------------------------------*/
+/* ---- Settings --------------------------------------------------------------------------------*/
 
 static void flags_go_before_the_environment_before_the_file(void **state)
 {

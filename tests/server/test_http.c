@@ -195,8 +195,7 @@ static void requests_are_found_however_they_come(void **state)
     }
 }
 
-/* ---- Limits
- * ------------------------------------------------------------------------------------*/
+/* ---- Limits ----------------------------------------------------------------------------------*/
 
 /* Feeds `each` n times after `before`; returns the fault, or 0. */
 static int feed_many(const char *before, const char *each, size_t n, const char *after,
@@ -254,8 +253,7 @@ static void a_long_head_in_one_piece_is_refused(void **state)
     buffer_done(&head);
 }
 
-/* ---- What the caller is told
- * --------------------------------------------------------------------*/
+/* ---- What the caller is told -----------------------------------------------------------------*/
 
 static void a_head_is_shown_before_its_body(void **state)
 {

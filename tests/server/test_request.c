@@ -258,8 +258,7 @@ static const struct scenario scenarios[] = {
       {0, INITIALIZE, "{\"num_pages\":5}", 204, ""}}},
 };
 
-/* ---- The language of the scenarios
- * --------------------------------------------------------------*/
+/* ---- The language of the scenarios -----------------------------------------------------------*/
 
 struct notes {
     char values[128][24]; /* by name; "" is not noted */
@@ -357,8 +356,7 @@ static void scenarios_hold(void **state)
         play(&scenarios[i]);
 }
 
-/* ---- Malformed requests
- * ------------------------------------------------------------------------*/
+/* ---- Malformed requests ----------------------------------------------------------------------*/
 
 static const struct {
     const char *path, *body, *says;
@@ -484,8 +482,7 @@ static void malformed_requests_are_refused_whole(void **state)
     asker_end(&asker);
 }
 
-/* ---- Limits
- * ------------------------------------------------------------------------------------*/
+/* ---- Limits ----------------------------------------------------------------------------------*/
 
 static int ask_repeated(struct asker *asker, const char *path, const char *before, const char *each,
                         size_t n, const char *after)
@@ -626,8 +623,7 @@ static void reports_regain_with_time(void **state)
     asker_end(&asker);
 }
 
-/* ---- Paths, methods, pages
- * ---------------------------------------------------------------------*/
+/* ---- Paths, methods, pages -------------------------------------------------------------------*/
 
 static void methods_are_those_of_the_path(void **state)
 {
@@ -709,8 +705,7 @@ static void before_the_catalogs_are_loaded_only_health_is_good(void **state)
     asker_end(&asker);
 }
 
-/* ---- Who may ask
- * -------------------------------------------------------------------------------*/
+/* ---- Who may ask -----------------------------------------------------------------------------*/
 
 static int ask_as(struct asker *asker, const char *target, const char *authorization,
                   const char *origin, const char *host)

@@ -5,6 +5,7 @@
 #include "server/server.h"
 #include "support/unit.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +23,7 @@ static struct server *server;
 
 struct shape {
     unsigned threads;
-    uint64_t connections, idle_ms, head_ms;
+    uint64_t connections, idle_ms, head_ms, buffered;
     bool not_ready;
 };
 
@@ -38,6 +39,7 @@ static void start(struct shape shape)
         .body_max_bytes = BODY_MAX,
         .connections_max = shape.connections == 0 ? 100 : shape.connections,
         .idle_ms = shape.idle_ms == 0 ? FOREVER_MS : shape.idle_ms,
+        .buffered_max_bytes = shape.buffered,
         .head_ms = shape.head_ms == 0 ? FOREVER_MS : shape.head_ms,
     };
     assert_int_equal(registry_open(&catalogs, &registry, NULL), KVS_OK);
@@ -126,8 +128,7 @@ static int ask(int fd, const char *path, const char *body)
 
 #define HEALTH "GET /health HTTP/1.1\r\n\r\n"
 
-/* ---- Connections
- * -------------------------------------------------------------------------------*/
+/* ---- Connections -----------------------------------------------------------------------------*/
 
 static void connections_are_kept_and_pipelined(void **state)
 {
@@ -296,8 +297,56 @@ static void connections_beyond_the_limit_wait(void **state)
     finish();
 }
 
-/* ---- Deadlines
- * ---------------------------------------------------------------------------------*/
+/* The peer has closed, in whichever way; not that nothing came. */
+static bool is_ended(int fd)
+{
+    char byte;
+    errno = 0;
+    return recv(fd, &byte, 1, 0) <= 0 && errno != EAGAIN;
+}
+
+static int begin_body(const char *part, size_t length)
+{
+    char text[256];
+    int fd = open_connection();
+    say(fd, "POST /0/exists HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 200000\r\n\r\n");
+    assert_int_equal(hear(fd, text, sizeof(text)), 100);
+    say_bytes(fd, part, length);
+    return fd;
+}
+
+static void bodies_beyond_the_budget_cost_the_oldest(void **state)
+{
+    (void)state;
+    static char half[100000], text[1024];
+    memset(half, ' ', sizeof(half));
+    start((struct shape){.threads = 1, .buffered = 150000});
+    int old = begin_body(half, sizeof(half)), new = begin_body(half, sizeof(half));
+    assert_true(is_ended(old));
+    say_bytes(new, half, sizeof(half));
+    assert_int_equal(hear(new, text, sizeof(text)), 400); /* whole: and no JSON */
+    close(old);
+    close(new);
+    finish();
+}
+
+static void answers_beyond_the_budget_cost_who_does_not_read(void **state)
+{
+    (void)state;
+    start((struct shape){.threads = 1, .buffered = 1000});
+    int slow = open_connection(), other = open_connection();
+    const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    while (send(slow, question, strlen(question), MSG_NOSIGNAL) > 0)
+        continue;
+    assert_true(errno == EPIPE || errno == ECONNRESET);
+    say(other, HEALTH);
+    assert_int_equal(hear_status(other), 200);
+    close(slow);
+    close(other);
+    finish();
+}
+
+/* ---- Deadlines -------------------------------------------------------------------------------*/
 
 static void a_head_that_is_not_complete_in_time_is_refused(void **state)
 {
@@ -327,8 +376,7 @@ static void an_idle_connection_and_a_slow_body_end(void **state)
     finish();
 }
 
-/* ---- Start and stop
- * ----------------------------------------------------------------------------*/
+/* ---- Start and stop --------------------------------------------------------------------------*/
 
 static void requests_wait_until_the_catalogs_are_loaded(void **state)
 {
@@ -430,6 +478,8 @@ int main(void)
         cmocka_unit_test(a_refusal_reaches_a_peer_that_is_still_sending),
         cmocka_unit_test(a_peer_that_does_not_read_holds_nobody),
         cmocka_unit_test(connections_beyond_the_limit_wait),
+        cmocka_unit_test(bodies_beyond_the_budget_cost_the_oldest),
+        cmocka_unit_test(answers_beyond_the_budget_cost_who_does_not_read),
         cmocka_unit_test(a_head_that_is_not_complete_in_time_is_refused),
         cmocka_unit_test(an_idle_connection_and_a_slow_body_end),
         cmocka_unit_test(requests_wait_until_the_catalogs_are_loaded),
