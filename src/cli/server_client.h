@@ -12,16 +12,16 @@ struct server_client;
 /* An argument names a server, not a directory. */
 bool server_client_is_url(const char *argument);
 
-/* Connects at the first request. `token_file` may be NULL. Errors: KVS_ERR_TOKEN_FILE,
- * KVS_ERR_NO_MEMORY. */
+/* Connects at the first request. `token_file` may be NULL. Errors: KVS_ERR_CONFIG_VALUE (the URL),
+ * KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
 enum kvs_status server_client_open(const char *url, const char *token_file,
                                    struct server_client **ret_client, struct kvs_error *error);
 /* NULL allowed; returns NULL. */
 struct server_client *server_client_close(struct server_client *client);
 
 /* GET, or POST with a JSON body (NULL: GET). The answer's body replaces what is in `ret_body`.
- * Errors: KVS_ERR_REMOTE_UNREACHABLE, _DEADLINE, _AUTH; KVS_ERR_REMOTE_ANSWER with the server's own
- * words for any status but 2xx. */
+ * Errors: KVS_ERR_REMOTE_UNREACHABLE, _DEADLINE, _BROKEN, _AUTH; KVS_ERR_REMOTE_ANSWER with the
+ * server's own words for any status but 2xx. */
 enum kvs_status server_client_ask(struct server_client *client, const char *path, const char *body,
                                   struct buffer *ret_body, struct kvs_error *error);
 

@@ -102,7 +102,8 @@ static void what_cannot_be_asked_is_said(void **state)
 {
     (void)state;
     expect(PROGRAM("keys", "http://127.0.0.1:1"), 1, "cannot be reached");
-    expect(PROGRAM("stat", "http://user:s3cret@127.0.0.1:1"), 1, "the URL with credentials");
+    expect(PROGRAM("stat", "http://user:s3cret@127.0.0.1:1"), 1,
+           "Metadata server http://127.0.0.1:1 cannot be reached");
     expect(PROGRAM("keys", "/nonexistent"), 1, "/nonexistent");
     expect(PROGRAM("namespaces", "drop", "http://127.0.0.1:1", "1"), 2, "RANK NAMESPACE");
     expect(PROGRAM("namespaces", "drop", "http://127.0.0.1:1", "-1", "kv"), 2, "-1");
