@@ -1,0 +1,278 @@
+"""kvshelf serve beside SGLang's metadata server, Redis and a bare HTTP responder.
+
+usage: run.py [--rounds N] [--pages N] [--quick] [--save FILE]
+
+Each server runs alone on the first core, the load (bench_load) on the last; in each round every server
+takes its turn at every case, and the medians over the rounds are compared. SGLang's server is the released
+package (build/sglang-venv), with uvloop, httptools and orjson, once with and once without its access log.
+"""
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.path.join(TOP, "build", "release")
+VENV = os.path.join(TOP, "build", "sglang-venv", "bin", "python")
+CORES = sorted(os.sched_getaffinity(0))
+SERVER_CORE, LOAD_CORE = str(CORES[0]), str(CORES[-1])
+
+
+def say(*words):
+    print(*words, file=sys.stderr, flush=True)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """One of the servers, running; `name` is its column."""
+
+    def __init__(self, name, command, http=True):
+        self.name, self.http = name, http
+        self.port = free_port()
+        command = [c.replace("{port}", str(self.port)) for c in command]
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *command],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while True:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"{name} ended with status {self.process.returncode}")
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                break
+            time.sleep(0.005)
+
+    def post(self, path, body):
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return answer.read()
+
+    def load(self, **settings):
+        command = ["taskset", "-c", LOAD_CORE, os.path.join(BUILD, "bench_load"), "--port", str(self.port)]
+        if not self.http and self.name == "redis":
+            command.append("--resp")
+        for name, value in settings.items():
+            command += [f"--{name}", str(value)]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+    def memory_bytes(self):
+        with open(f"/proc/{self.process.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS")) * 1024
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        self.go_on()
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_servers(work):
+    """Every peer that can be had here; says which are not."""
+    # No lease and no rest, as the original has none: pages go round as fast as it hands them out.
+    original_rules = ["--lease", "0", "--quarantine", "0"]
+    yield Server("kvshelf", [os.path.join(BUILD, "kvshelf"), "serve", "--port", "{port}", "--threads", "1",
+                             "--data-dir", os.path.join(work, "kvshelf"), *original_rules])
+    if os.path.exists(VENV):
+        script = os.path.join(TOP, "tests", "sglang", "original_server.py")
+        yield Server("python", [VENV, script, "--port", "{port}"])
+        yield Server("python, no log", [VENV, script, "--port", "{port}", "--no-access-log"])
+    else:
+        say("SGLang's server is not compared: scripts/sglang-venv has not been run")
+    if shutil.which("redis-server"):
+        yield Server("redis", ["redis-server", "--port", "{port}", "--save", "", "--appendonly", "no"], False)
+    else:
+        say("Redis is not compared: redis-server is not installed")
+
+
+def bare_server(work, keys):
+    """Answers every request with a body as long as that of a get of so many keys."""
+    path = os.path.join(work, f"answer-{keys}")
+    with open(path, "w") as f:
+        json.dump({"indices": [524288] * keys}, f, separators=(",", ":"))
+    return Server("bare", [os.path.join(BUILD, "bench_bare"), "{port}", path])
+
+
+def fill(server, pages):
+    if server.http:
+        server.post("/0/initialize", {"num_pages": pages})
+    server.load(op="fill", keys=128, connections=16, pages=pages, requests=pages // 128)
+    return pages // 128 * 128
+
+
+class Results:
+    def __init__(self):
+        self.rows = {}  # (op, keys, connections) -> name -> list of outcomes
+
+    def add(self, case, name, outcome):
+        self.rows.setdefault(case, {}).setdefault(name, []).append(outcome)
+
+    def median(self, case, name, what="per_s"):
+        outcomes = self.rows.get(case, {}).get(name)
+        return statistics.median(o[what] for o in outcomes) if outcomes else None
+
+
+def measure_lookups(servers, results, args, filled):
+    requests = {1: 40000, 16: 30000, 128: 12000, 256: 6000}
+    for keys in (1, 16, 128, 256):
+        bare = bare_server(args.work, keys)
+        bare.pause()
+        for connections in (16, 1):
+            for op in ("get", "exists"):
+                for server in servers + ([bare] if op == "get" else []):
+                    n = requests[keys] // (1 if connections == 16 else 3)
+                    if server.name.startswith("python"):
+                        n //= 8
+                    if args.quick:
+                        n //= 8
+                    server.go_on()
+                    outcome = server.load(op=op, keys=keys, connections=connections, pages=filled,
+                                          requests=max(n, 200))
+                    server.pause()
+                    results.add((op, keys, connections), server.name, outcome)
+        bare.stop()
+
+
+def measure_cycles(servers, results, args, filled, round_number):
+    cycles = 300 if args.quick else 2000
+    for number, server in enumerate(servers):
+        n = cycles if server.name.startswith("python") else 3 * cycles
+        rank = 1 + round_number
+        server.go_on()
+        if server.http:
+            server.post(f"/{rank}/initialize", {"num_pages": max(args.pages, 128 * n)})
+        results.add(("cycle, free", 128, 16), server.name,
+                    server.load(op="cycle", keys=128, connections=16, rank=rank, requests=n,
+                                first=10**10 + round_number * 10**8))
+        if server.http:
+            server.post(f"/{rank}/clear", {})
+            results.add(("cycle, evicting", 128, 16), server.name,
+                        server.load(op="cycle", keys=128, connections=16, requests=n,
+                                    first=2 * 10**10 + round_number * 10**8))
+            # The keys that the lookups ask for have been evicted: back with them.
+            server.post("/0/clear", {})
+            fill_again(server, filled)
+        server.pause()
+
+
+def fill_again(server, filled):
+    server.load(op="fill", keys=128, connections=16, pages=filled, requests=filled // 128)
+
+
+def print_table(results):
+    names = ["kvshelf", "python", "python, no log", "redis", "bare"]
+    print(f"\n{'requests/s (p99 us)':34}" + "".join(f"{n:>22}" for n in names))
+    for case in results.rows:
+        op, keys, connections = case
+        line = f"{op + ', ' + str(keys) + ' keys, ' + str(connections) + ' conn.':34}"
+        for name in names:
+            rate, p99 = results.median(case, name), results.median(case, name, "p99_us")
+            line += f"{'-' if rate is None else f'{rate:,.0f} ({p99:,.0f})':>22}"
+        print(line)
+    print(f"\n{'kvshelf as a multiple of':34}" + "".join(f"{n:>22}" for n in names[1:]))
+    for case in results.rows:
+        op, keys, connections = case
+        line = f"{op + ', ' + str(keys) + ' keys, ' + str(connections) + ' conn.':34}"
+        for name in names[1:]:
+            other = results.median(case, name)
+            line += f"{'-' if other is None else f'{results.median(case, names[0]) / other:.2f}':>22}"
+        print(line)
+
+
+def measure_stalls(kvshelf, args, filled):
+    """The worst request of another client while 128 pages are released again and again and the image of
+    everything that was just filled is written."""
+    kvshelf.go_on()
+    load = subprocess.Popen(["taskset", "-c", LOAD_CORE, os.path.join(BUILD, "bench_load"), "--port",
+                             str(kvshelf.port), "--op", "get", "--keys", "128", "--connections", "4",
+                             "--pages", str(filled), "--requests", "60000"], stdout=subprocess.PIPE)
+    kvshelf.post("/900/initialize", {"num_pages": 262144})
+    released = 0
+    while load.poll() is None:
+        keys = [[f"{time.monotonic_ns():064x}"[:60] + f"{i:04x}", ""] for i in range(128)]
+        indices = json.loads(kvshelf.post("/900/reserve_and_allocate_page_indices", {"keys": keys}))["indices"]
+        kvshelf.post("/900/confirm_write", {"pages_to_release": [p for _, p in indices if p >= 0]})
+        released += 1
+    outcome = json.loads(load.stdout.read())
+    outcome["releases_of_128"] = released
+    return outcome
+
+
+def measure_restart(work, pages):
+    """Memory a key and the time from start to ready with that many keys kept."""
+    command = [os.path.join(BUILD, "kvshelf"), "serve", "--port", "{port}", "--threads", "1", "--data-dir",
+               os.path.join(work, "restart")]
+    server = Server("kvshelf", command)
+    empty = server.memory_bytes()
+    fill(server, pages)
+    used = server.memory_bytes()
+    server.stop()
+    started = time.monotonic()
+    server = Server("kvshelf", command)
+    while True:
+        with contextlib.suppress(OSError):
+            if urllib.request.urlopen(f"http://127.0.0.1:{server.port}/ready", timeout=5).status == 200:
+                break
+        time.sleep(0.002)
+    seconds = time.monotonic() - started
+    server.stop()
+    return {"bytes_per_key": (used - empty) / pages, "restart_seconds": seconds}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pages", type=int, default=1 << 20)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the requests: to try it out")
+    parser.add_argument("--save", help="write every outcome to this file, as JSON")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as args.work, contextlib.ExitStack() as stack:
+        servers, results = [], Results()
+        for server in start_servers(args.work):
+            stack.callback(server.stop)
+            servers.append(server)
+            say(f"filling {server.name} with {args.pages:,} keys")
+            filled = fill(server, args.pages)
+            server.pause()
+        for number in range(args.rounds):
+            say(f"round {number + 1} of {args.rounds}")
+            measure_lookups(servers, results, args, filled)
+            measure_cycles(servers, results, args, filled, number)
+        print_table(results)
+        stalls = measure_stalls(servers[0], args, filled)
+        print(f"\nwhile 128 pages are released {stalls['releases_of_128']} times and the image is written: get of "
+              f"128 keys, p50 {stalls['p50_us']:.0f} us, p99 {stalls['p99_us']:.0f} us, worst {stalls['worst_us']:.0f} us")
+        restart = measure_restart(args.work, args.pages)
+        print(f"memory {restart['bytes_per_key']:.1f} B a key; restart with {args.pages:,} keys in "
+              f"{restart['restart_seconds']:.2f} s (SGLang's server: 242 B, 4.5 s, see docs/benchmarks.md)")
+        if args.save:
+            rows = [{"case": list(case), "server": name, "outcomes": outcomes}
+                    for case, by_name in results.rows.items() for name, outcomes in by_name.items()]
+            with open(args.save, "w") as f:
+                json.dump({"rows": rows, "stalls": stalls, "restart": restart}, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
