@@ -14,7 +14,9 @@
 #include "support/temp_dir.h"
 #include "support/unit.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,19 +42,23 @@ enum role { READER, WRITER, INTRUDER, ROLES };
 
 /* What a process did. */
 struct deed {
-    bool opened;
+    bool ended;
     uint64_t wrong_pages, wrong_bytes, loaded;
     struct kvs_store_stats stats;
 };
 
 struct hammer {
-    char dir[TEMP_DIR_MAX], prefix[TEMP_DIR_MAX + 16];
-    bool intruded, blind;
-    uint64_t reads;     /* from the file */
-    int tell[ROLES][2]; /* the URL, and then the end of the pipe: stop */
-    pid_t pids[ROLES];
-    struct deed *deeds; /* ROLES, shared */
+    char dir[TEMP_DIR_MAX], prefix[TEMP_DIR_MAX + 16], url[URL_BYTES];
+    bool intruded, blind, reporting;
+    uint64_t reads; /* from the file */
+    struct deed deeds[ROLES];
 };
+
+/* In memory that the processes share, under this descriptor. */
+enum { HAMMER_FD = 200 };
+static struct hammer *hammer;
+static pid_t pids[ROLES];
+static int until_closed[ROLES]; /* pipes: when one is closed, its process stops */
 
 /* ---- A reader without checksums --------------------------------------------------------------*/
 
@@ -88,7 +94,7 @@ static bool open_blind(const struct kvs_store_options *options, struct kvs_store
 
 /* ---- The processes ---------------------------------------------------------------------------*/
 
-static struct kvs_store *open_store(const struct hammer *hammer, enum role role, const char *url)
+static struct kvs_store *open_store(enum role role)
 {
     struct kvs_store_options options;
     struct kvs_store *store = NULL;
@@ -97,7 +103,7 @@ static struct kvs_store *open_store(const struct hammer *hammer, enum role role,
     options.bytes_per_page = PAGE;
     options.file_size = PAGE * PAGES;
     options.file_path_prefix = hammer->prefix;
-    options.metadata_server_url = role == INTRUDER ? NULL : url;
+    options.metadata_server_url = role == INTRUDER ? NULL : hammer->url;
     options.verify = hammer->blind ? KVS_VERIFY_IF_KNOWN : KVS_VERIFY_REQUIRED;
     options.numjobs = 2;
     bool opened = hammer->blind && role == READER
@@ -109,24 +115,22 @@ static struct kvs_store *open_store(const struct hammer *hammer, enum role role,
 }
 
 /* Until enough pages have been read from the file; blind, until wrong bytes have been. */
-static bool enough(const struct hammer *hammer, const struct page_load *load)
+static bool enough(const struct page_load *load)
 {
     struct kvs_store_stats stats;
     kvs_store_get_stats(load->store, &stats);
-    if (hammer->blind && load->wrong_pages > 0)
-        return true;
-    return stats.pages_hit >= hammer->reads;
+    return stats.pages_hit >= hammer->reads || (hammer->blind && load->wrong_pages > 0);
 }
 
-static void be_reader(const struct hammer *hammer, struct page_load *load)
+static void be_reader(struct page_load *load)
 {
     uint64_t begin_ns = clock_mono_ns(), shown_ns = begin_ns;
     load->readers = 2;
-    while (!enough(hammer, load)) {
+    while (!enough(load)) {
         load->reads_wanted = load->asked + READS_AT_ONCE;
         page_load_start(load);
         page_load_finish(load);
-        if (reporting && clock_mono_ns() - shown_ns > UINT64_C(20000000000)) {
+        if (hammer->reporting && clock_mono_ns() - shown_ns > UINT64_C(20000000000)) {
             shown_ns = clock_mono_ns();
             printf("  %" PRIu64 " asked, %" PRIu64 " loaded, %" PRIu64 " wrong, %" PRIu64 " s\n",
                    load->asked, load->loaded, load->wrong_pages,
@@ -136,111 +140,120 @@ static void be_reader(const struct hammer *hammer, struct page_load *load)
     }
 }
 
-static void be_writer(struct page_load *load, int until_closed)
+static void be_writer(struct page_load *load)
 {
     char byte;
     load->writers = 2;
     page_load_start(load);
-    while (read(until_closed, &byte, 1) > 0)
+    while (read(STDIN_FILENO, &byte, 1) > 0)
         ;
     page_load_stop(load);
 }
 
-static _Noreturn void run_process(const struct hammer *hammer, enum role role)
+static struct hammer *map_hammer(int fd)
 {
-    char url[URL_BYTES] = "";
+    void *memory = mmap(NULL, sizeof(struct hammer), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int run_process(enum role role)
+{
+    hammer = map_hammer(HAMMER_FD);
+    if (hammer == NULL)
+        return 1;
     struct deed *deed = &hammer->deeds[role];
-    if (read(hammer->tell[role][0], url, sizeof(url)) != sizeof(url))
-        _exit(1); /* the parent has given up */
-    struct page_load load = {.store = open_store(hammer, role, url),
+    struct page_load load = {.store = open_store(role),
                              .page_bytes = PAGE,
                              .first_key = role == INTRUDER ? 1000 : 0,
                              .keys = KEYS,
                              .batch = role == READER ? READ_BATCH : WRITE_BATCH,
                              .seed = 20261130 + role};
     if (load.store == NULL)
-        _exit(1);
-    deed->opened = true;
+        return 1;
     if (role == READER)
-        be_reader(hammer, &load);
+        be_reader(&load);
     else
-        be_writer(&load, hammer->tell[role][0]);
+        be_writer(&load);
     kvs_store_get_stats(load.store, &deed->stats);
     deed->wrong_pages = load.wrong_pages;
     deed->wrong_bytes = load.wrong_bytes;
     deed->loaded = load.loaded;
     kvs_store_close(load.store);
-    _exit(0);
+    deed->ended = true;
+    return 0;
 }
 
-static void start_process(struct hammer *hammer, enum role role)
+/* This program again: a fork would take the threads of the server along in an undefined state. */
+static void start_process(enum role role, int hammer_fd)
 {
-    assert_int_equal(pipe(hammer->tell[role]), 0);
-    fflush(NULL);
-    hammer->pids[role] = fork();
-    assert_true(hammer->pids[role] >= 0);
-    if (hammer->pids[role] == 0) {
-        for (enum role r = 0; r <= role; r++)
-            close(hammer->tell[r][1]);
-        run_process(hammer, role);
-    }
-    close(hammer->tell[role][0]);
+    int ends[2];
+    char name[] = "hammer", flag[] = "--role", number[] = {(char)('0' + role), '\0'};
+    char *argv[] = {name, flag, number, NULL};
+    posix_spawn_file_actions_t actions;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, hammer_fd, HAMMER_FD);
+    assert_int_equal(posix_spawn(&pids[role], "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[0]);
+    until_closed[role] = ends[1];
 }
 
-static void end_process(struct hammer *hammer, enum role role)
+static void end_process(enum role role)
 {
     int status;
     if (role != READER)
-        close(hammer->tell[role][1]);
-    assert_int_equal(waitpid(hammer->pids[role], &status, 0), hammer->pids[role]);
+        close(until_closed[role]);
+    assert_int_equal(waitpid(pids[role], &status, 0), pids[role]);
     if (role == READER)
-        close(hammer->tell[role][1]);
+        close(until_closed[role]);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_true(hammer->deeds[role].opened);
+    assert_true(hammer->deeds[role].ended);
 }
 
 /* ---- The runs --------------------------------------------------------------------------------*/
 
-static void report(const struct hammer *hammer, uint64_t ns)
+static void report(uint64_t ns)
 {
     const struct deed *reader = &hammer->deeds[READER], *writer = &hammer->deeds[WRITER];
-    if (!reporting)
-        return;
     printf("%s: %" PRIu64 " reads of pages of %d bytes in %.1f s, %" PRIu64 " wrong bytes\n"
            "  %d pages for %d keys; %" PRIu64 " pages written by the other process\n"
            "  reads that met another page's bytes: %" PRIu64 " given out again meanwhile, %" PRIu64
            " overwritten\n",
-           hammer->intruded ? "one index, and a third process that overwrites" : "one index",
+           hammer->blind      ? "one index, a reader without checksums"
+           : hammer->intruded ? "one index, and a third process that overwrites"
+                              : "one index",
            reader->stats.pages_hit, PAGE, (double)ns / 1e9, reader->wrong_bytes, PAGES, KEYS,
            writer->stats.pages_written, reader->stats.missed_replaced,
            reader->stats.missed_mismatch);
     fflush(stdout);
 }
 
-static void run(struct hammer *hammer)
+static void run(const struct hammer *kind)
 {
+    int fd = memfd_create("hammer", MFD_CLOEXEC);
+    assert_true(fd >= 0 && fd != HAMMER_FD);
+    assert_int_equal(ftruncate(fd, sizeof(*hammer)), 0);
+    hammer = map_hammer(fd);
+    assert_non_null(hammer);
+    *hammer = *kind;
+    hammer->reporting = reporting;
     temp_dir_make(hammer->dir);
     snprintf(hammer->prefix, sizeof(hammer->prefix), "%s/pages", hammer->dir);
-    hammer->deeds = mmap(NULL, ROLES * sizeof(*hammer->deeds), PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(hammer->deeds != MAP_FAILED);
-    /* Before there are threads here. */
-    enum role roles = hammer->intruded ? ROLES : INTRUDER;
-    for (enum role role = 0; role < roles; role++)
-        start_process(hammer, role);
     struct live_server server = {0};
     live_server_start(&server);
+    snprintf(hammer->url, sizeof(hammer->url), "%s", server.url);
     uint64_t begin_ns = clock_mono_ns();
-    for (enum role role = 0; role < roles; role++) {
-        char url[URL_BYTES] = "";
-        snprintf(url, sizeof(url), "%s", server.url);
-        assert_int_equal(write(hammer->tell[role][1], url, sizeof(url)), sizeof(url));
-    }
+    enum role roles = hammer->intruded ? ROLES : INTRUDER;
     for (enum role role = 0; role < roles; role++)
-        end_process(hammer, role);
+        start_process(role, fd);
+    for (enum role role = 0; role < roles; role++)
+        end_process(role);
     live_server_stop(&server);
-    report(hammer, clock_mono_ns() - begin_ns);
+    if (reporting)
+        report(clock_mono_ns() - begin_ns);
     for (enum role role = 0; role < roles; role++) {
         const struct kvs_store_stats *s = &hammer->deeds[role].stats;
         assert_int_equal(s->pages_asked, s->pages_loaded + s->pages_missed);
@@ -248,52 +261,53 @@ static void run(struct hammer *hammer)
         assert_int_equal(s->io_errors + s->metadata_errors, 0);
     }
     temp_dir_remove(hammer->dir);
+    close(fd);
 }
 
-static void done(struct hammer *hammer)
+static void done(void)
 {
-    munmap(hammer->deeds, ROLES * sizeof(*hammer->deeds));
+    munmap(hammer, sizeof(*hammer));
+    hammer = NULL;
 }
 
 static void test_reader_and_writer(void **state)
 {
     (void)state;
-    struct hammer hammer = {.reads = reads_asked};
-    run(&hammer);
-    const struct deed *reader = &hammer.deeds[READER];
+    run(&(struct hammer){.reads = reads_asked});
+    const struct deed *reader = &hammer->deeds[READER];
     assert_int_equal(reader->wrong_bytes, 0);
     assert_true(reader->stats.pages_hit >= reads_asked);
     assert_true(reader->loaded > reads_asked / 20);
     assert_true(reader->stats.missed_replaced > 0);         /* pages did change while being read */
     assert_int_equal(reader->stats.checksum_mismatches, 0); /* and never within one life */
-    assert_true(hammer.deeds[WRITER].stats.pages_written > PAGES);
-    done(&hammer);
+    assert_true(hammer->deeds[WRITER].stats.pages_written > PAGES);
+    done();
 }
 
 static void test_overwritten_by_another_store(void **state)
 {
     (void)state;
-    struct hammer hammer = {.intruded = true, .reads = reads_overwritten};
-    run(&hammer);
-    const struct deed *reader = &hammer.deeds[READER];
+    run(&(struct hammer){.intruded = true, .reads = reads_overwritten});
+    const struct deed *reader = &hammer->deeds[READER];
     assert_int_equal(reader->wrong_bytes, 0);
     assert_true(reader->loaded > 0);
     assert_true(reader->stats.checksum_mismatches > 0);
-    assert_true(hammer.deeds[INTRUDER].stats.pages_written > PAGES);
-    done(&hammer);
+    assert_true(hammer->deeds[INTRUDER].stats.pages_written > PAGES);
+    done();
 }
 
 static void test_without_checksums_the_load_reads_wrong_bytes(void **state)
 {
     (void)state;
-    struct hammer hammer = {.blind = true, .reads = 50 * reads_asked};
-    run(&hammer);
-    assert_true(hammer.deeds[READER].wrong_bytes > 0);
-    done(&hammer);
+    run(&(struct hammer){.blind = true, .reads = 50 * reads_asked});
+    assert_true(hammer->deeds[READER].wrong_bytes > 0);
+    done();
 }
 
 int main(int argc, char *argv[])
 {
+    if (argc == 3 && strcmp(argv[1], "--role") == 0)
+        return run_process((enum role)(argv[2][0] - '0'));
     if (argc == 3 && strcmp(argv[1], "--reads") == 0) {
         reads_asked = strtoull(argv[2], NULL, 10);
         reads_overwritten = reads_asked / 10;

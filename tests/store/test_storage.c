@@ -3,8 +3,9 @@
  * pages and batches of every size on every engine.
  *
  * The threads of a load set and get all the time and check every byte. The store's time is the
- * test's own: pauses and rates pass without waiting. `store_test_storage --rounds N` repeats all
- * that is random. */
+ * test's own: pauses and rates pass without waiting. `store_test_storage --rounds N` repeats what
+ * is random, `--only test_name` runs one test. */
+#include "base/clock.h"
 #include "store/store.h"
 #include "support/mounted.h"
 #include "support/page_load.h"
@@ -12,6 +13,7 @@
 #include "support/unit.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,19 +166,30 @@ static size_t set_all(struct ground *ground)
     return stored;
 }
 
-/* Sets and gets everything, in the store's time at most `ms` long, until all of it is there. */
+/* Sets and gets everything until all of it is there; in the store's time at most `ms` pass. Threads
+ * that have reserved pages may be waiting for a processor, so there is no bound on the rounds. */
 static void recover(struct ground *ground, uint64_t ms)
 {
-    for (uint64_t passed = 0; passed <= ms; passed += FAST_STEP_MS) {
+    uint64_t passed_ms = 0, began_ns = clock_mono_ns();
+    size_t there = 0;
+    while (clock_mono_ns() - began_ns < UINT64_C(60000000000)) {
         set_all(ground);
-        if (get_all(ground) == ground->load.keys)
+        there = get_all(ground);
+        if (there == ground->load.keys)
             return;
-        pass_time(ground, FAST_STEP_MS);
+        if (passed_ms < ms) {
+            pass_time(ground, FAST_STEP_MS);
+            passed_ms += FAST_STEP_MS;
+        }
     }
     struct kvs_store_stats s = stats_of(ground);
-    fail_msg("%zu of %d pages after %d ms: mismatches %d, errors %d, short %d, refused %d",
-             get_all(ground), (int)ground->load.keys, (int)ms, (int)s.checksum_mismatches,
-             (int)s.io_errors, (int)s.short_reads, (int)s.missed_refused);
+    fail_msg(
+        "%zu of %d pages: %d mismatches, %d I/O errors, %d short reads, %d absent; not stored: "
+        "%d no page, %d rejected, %d no space, %d refused; last line: %s",
+        there, (int)ground->load.keys, (int)s.checksum_mismatches, (int)s.io_errors,
+        (int)s.short_reads, (int)s.missed_absent, (int)s.unstored_no_page, (int)s.unstored_rejected,
+        (int)s.unstored_no_space, (int)s.unstored_refused,
+        ground->line_count == 0 ? "none" : ground->lines[(ground->line_count - 1) % LINES]);
 }
 
 /* ---- The page file changes under load --------------------------------------------------------*/
@@ -334,40 +347,53 @@ static void test_full_disk_and_back(void **state)
 
 /* ---- Two stores of other sizes on one path ---------------------------------------------------*/
 
-/* Another process opens, uses and closes a store of its own on the path. 0: all was right. */
-static int use_path(const struct ground *other, unsigned times)
+enum { OTHER_KEYS = 30, OTHER_OPENS = 5 };
+
+/* Another process opens, uses and closes a store of its own on the path: this program again. Its
+ * exit code, 0 when all was right. */
+static int use_path(char *argv[])
 {
-    struct ground *ground = ground_new(NULL, &ways[0], other->options.bytes_per_page, 1);
-    ground->options.file_size = other->options.file_size;
-    ground->options.file_path_prefix = other->prefix;
+    struct ground *ground = ground_new(NULL, &ways[0], strtoull(argv[3], NULL, 10), 1);
+    ground->options.file_path_prefix = argv[2];
+    ground->options.file_size = strtoull(argv[4], NULL, 10);
     ground->options.metadata_dir = NULL;
     ground->load.first_key = 1000000;
-    ground->load.keys = 30;
+    ground->load.keys = OTHER_KEYS;
     ground->load.readers = ground->load.writers = 1;
-    for (unsigned i = 0; i < times; i++) {
+    for (unsigned i = 0; i < OTHER_OPENS; i++) {
         ground->load.reads_wanted = ground->load.asked + 300;
         ground_open(ground);
-        page_load_set(&ground->load, ground->load.first_key, 30);
+        page_load_set(&ground->load, ground->load.first_key, OTHER_KEYS);
         page_load_start(&ground->load);
         page_load_finish(&ground->load);
         ground_check(ground);
         kvs_store_close(ground->load.store);
     }
-    return ground->load.wrong_pages != 0 ? 1 : ground->load.loaded == 0 ? 2 : 0;
+    int code = ground->load.wrong_pages != 0 ? 3 : ground->load.loaded == 0 ? 4 : 0;
+    temp_dir_remove(ground->dir);
+    free(ground);
+    return code;
+}
+
+static pid_t start_other(const struct ground *ground, uint64_t page_bytes, uint64_t file_size)
+{
+    char page[24], size[24], prefix[PATH_BYTES];
+    pid_t pid;
+    snprintf(page, sizeof(page), "%llu", (unsigned long long)page_bytes);
+    snprintf(size, sizeof(size), "%llu", (unsigned long long)file_size);
+    snprintf(prefix, sizeof(prefix), "%s", ground->prefix);
+    char name[] = "other", flag[] = "--use-path";
+    char *argv[] = {name, flag, prefix, page, size, NULL};
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    return pid;
 }
 
 static void share_path(uint64_t page_bytes, uint64_t file_size)
 {
-    struct ground *ground = ground_new(NULL, &ways[0], 4096, 64), other = {0};
+    struct ground *ground = ground_new(NULL, &ways[0], 4096, 64);
     ground_open(ground);
     recover(ground, 0);
-    snprintf(other.prefix, sizeof(other.prefix), "%s", ground->prefix);
-    other.options.bytes_per_page = page_bytes;
-    other.options.file_size = file_size;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0)
-        _exit(use_path(&other, 5));
+    pid_t child = start_other(ground, page_bytes, file_size);
     page_load_start(&ground->load);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -451,8 +477,14 @@ static void test_batches_of_every_size(void **state)
 
 int main(int argc, char *argv[])
 {
-    if (argc == 3 && strcmp(argv[1], "--rounds") == 0)
-        rounds = (unsigned)strtoul(argv[2], NULL, 10);
+    if (argc == 5 && strcmp(argv[1], "--use-path") == 0)
+        return use_path(argv);
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--rounds") == 0)
+            rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--only") == 0)
+            cmocka_set_test_filter(argv[i + 1]);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_sizes_on_one_path),   cmocka_unit_test(test_pages_of_every_size),
         cmocka_unit_test(test_batches_of_every_size),   cmocka_unit_test(test_full_tmpfs_and_back),
