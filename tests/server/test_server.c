@@ -68,10 +68,12 @@ static int open_connection(void)
     return fd;
 }
 
+/* Event loops of newer releases of libuv have io_uring rings, whose completions interrupt the calls
+ * of the thread that made them: hence TEMP_FAILURE_RETRY() on every call that may wait. */
 static void say_bytes(int fd, const char *bytes, size_t length)
 {
     while (length > 0) {
-        ssize_t n = send(fd, bytes, length, MSG_NOSIGNAL);
+        ssize_t n = TEMP_FAILURE_RETRY(send(fd, bytes, length, MSG_NOSIGNAL));
         assert_true(n > 0);
         bytes += n;
         length -= (size_t)n;
@@ -89,7 +91,8 @@ static int hear(int fd, char *ret_text, size_t capacity)
     size_t length = 0, whole = 0;
     while (whole == 0 || length < whole) {
         /* Byte by byte up to the end of the head, so that nothing of the next answer is taken. */
-        ssize_t n = recv(fd, ret_text + length, whole == 0 ? 1 : whole - length, 0);
+        ssize_t n =
+            TEMP_FAILURE_RETRY(recv(fd, ret_text + length, whole == 0 ? 1 : whole - length, 0));
         assert_true(n > 0);
         length += (size_t)n;
         assert_true(length < capacity);
@@ -113,7 +116,7 @@ static int hear_status(int fd)
 static bool is_over(int fd)
 {
     char byte;
-    return recv(fd, &byte, 1, 0) == 0;
+    return TEMP_FAILURE_RETRY(recv(fd, &byte, 1, 0)) == 0;
 }
 
 static int ask(int fd, const char *path, const char *body)
@@ -302,7 +305,7 @@ static bool is_ended(int fd)
 {
     char byte;
     errno = 0;
-    return recv(fd, &byte, 1, 0) <= 0 && errno != EAGAIN;
+    return TEMP_FAILURE_RETRY(recv(fd, &byte, 1, 0)) <= 0 && errno != EAGAIN;
 }
 
 static int begin_body(const char *part, size_t length)
