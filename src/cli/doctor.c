@@ -138,7 +138,8 @@ const struct cli_command cli_doctor = {
     .summary = "what an engine would meet before it loads a model",
     .about =
         "Looks at the variable, the configuration file, its keys and their values, the path and "
-        "the right to write there, the space, the page arithmetic, and the index: of this process, "
+        "the right to write there, the kind of its file system and what follows from it, direct "
+        "I/O, io_uring, limits, the space, the page arithmetic, and the index: of this process, "
         "or the metadata server (whether it answers, who it is, its token, the geometry of this "
         "rank's namespace, how long a question takes). Each line is ok, a warning or an error, "
         "with what to do.\n\n"

@@ -37,6 +37,15 @@ void doctor_say(struct doctor_report *report, enum doctor_level level, const cha
 void doctor_say_error(struct doctor_report *report, const char *check,
                       const struct kvs_error *error);
 
+/* doctor_io.c: where pages are read and written. Makes nothing that has a name. */
+struct doctor_place {
+    const struct kvs_store_options *options;
+    const char *path;        /* of the page file, there or not */
+    const char *dir;         /* the nearest directory above it that is there */
+    uint64_t bytes_per_page; /* 0: not told */
+};
+void doctor_examine_io(const struct doctor_place *place, struct doctor_report *report);
+
 /* doctor_server.c: the server of metadata_server_url. `num_pages` 0: not known. */
 void doctor_examine_server(const struct kvs_store_options *options, uint64_t num_pages,
                            struct doctor_report *report);

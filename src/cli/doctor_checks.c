@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "metadata/directory.h"
-#include "pagefile/filesystem.h"
 #include "store/config.h"
 #include "store/identity.h"
 
@@ -230,24 +229,6 @@ static bool examine_directory(struct examination *e, const char *check, char *pl
     return good;
 }
 
-static void examine_filesystem(struct examination *e, const char *place)
-{
-    int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct filesystem kind = {.name = "unknown"};
-    if (fd >= 0) {
-        kind = filesystem_of(fd);
-        close(fd);
-    }
-    if (kind.in_memory)
-        say(e, DOCTOR_WARNING, "file system", "Choose a path on a disk.",
-            "%s is on %s: pages take memory, and are gone after a restart of the machine.", place,
-            kind.name);
-    else
-        say(e, DOCTOR_OK, "file system", NULL, "%s is on %s: %s.", place, kind.name,
-            kind.network ? "other machines may share the file, and calls end at client_timeout"
-                         : "a call ends when its I/O has ended");
-}
-
 static void examine_existing_file(struct examination *e, const char *path)
 {
     struct stat about;
@@ -321,8 +302,10 @@ static void examine_pages_place(struct examination *e)
     } else {
         parent_of(place);
         if (examine_directory(e, "path", place)) {
-            examine_filesystem(e, place);
+            const struct doctor_place io = {&e->config.options, buffer_text(&path), place,
+                                            e->request->bytes_per_page};
             examine_existing_file(e, buffer_text(&path));
+            doctor_examine_io(&io, e->report);
             examine_space(e, buffer_text(&path), place);
         }
     }

@@ -4,24 +4,12 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/filesystem_text.h"
 #include "cli/namespaces.h"
 #include "cli/output.h"
 #include "cli/stat_read.h"
 
 #include <stdio.h>
-
-/* What the kind of file system means for those who read what others wrote. */
-static const char *visibility(const struct filesystem *filesystem)
-{
-    if (filesystem->network)
-        return "network or user space: other machines see changes late, locks and syncs cannot be "
-               "trusted; kvshelf keeps no catalogs there";
-    if (filesystem->in_memory)
-        return "memory: seen at once by every process of this machine, gone after a restart of it";
-    return "local: what is written is seen at once by every process of this machine, and by no "
-           "other "
-           "machine";
-}
 
 /* ---- For people ------------------------------------------------------------------------------*/
 
@@ -88,7 +76,8 @@ static void print_errors(const struct stat_dir *dir)
 static enum kvs_status print_dir(struct stat_dir *dir, struct kvs_error *error)
 {
     printf("%s: %zu catalog%s\n", dir->path, dir->num_catalogs, dir->num_catalogs == 1 ? "" : "s");
-    printf("  %-12s %s (%s)\n", "file system", dir->filesystem.name, visibility(&dir->filesystem));
+    printf("  %-12s %s (%s)\n", "file system", dir->filesystem.name,
+           filesystem_catalog_visibility(&dir->filesystem));
     if (dir->in_use_by != 0)
         printf("  %-12s by process %llu\n", "in use", (unsigned long long)dir->in_use_by);
     else
@@ -165,7 +154,7 @@ static enum kvs_status print_json(const struct stat_dir *dir, struct kvs_error *
     text(&json, "filesystem", dir->filesystem.name);
     flag(&json, "network", dir->filesystem.network);
     flag(&json, "in_memory", dir->filesystem.in_memory);
-    text(&json, "visibility", visibility(&dir->filesystem));
+    text(&json, "visibility", filesystem_catalog_visibility(&dir->filesystem));
     json_write_name(&json, "in_use_by");
     if (dir->in_use_by != 0)
         json_write_uint64(&json, dir->in_use_by);

@@ -4,10 +4,16 @@
 #include "support/temp_dir.h"
 #include "support/unit.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static char dir[TEMP_DIR_MAX], config[TEMP_DIR_MAX + 32];
@@ -201,6 +207,74 @@ static void test_existing_files(void **state)
     EXPECT(PROGRAM("doctor"), 0, "ok       page file", "is there with 100 B");
 }
 
+/* ---- Where pages are read and written --------------------------------------------------------*/
+
+static void test_how_pages_are_moved(void **state)
+{
+    (void)state;
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_config("{" GOOD "}");
+    EXPECT(PROGRAM("doctor"), 0, "file system", "this machine", "direct I/O", "io_uring",
+           "ok       limits");
+    write_config("{" GOOD ", \"direct\": \"off\"}");
+    EXPECT(PROGRAM("doctor"), 0, "ok       direct I/O    Not used (direct: off)");
+    write_config("{" GOOD ", \"direct\": \"on\"}");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "65537"), 0, "direct I/O", "65537 is none");
+    char path[TEMP_DIR_MAX + 32]; /* the same with a page file, which is left as it is */
+    snprintf(path, sizeof(path), "%s/pages.0.bin", dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs("page", file), 1);
+    fclose(file);
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "65537"), 0, "direct I/O", "65537 is none");
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_size, 4);
+}
+
+static void test_few_files(void **state)
+{
+    (void)state;
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 100;
+    write_config("{" GOOD "}");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    struct program_result result = PROGRAM("doctor");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT(result, 0, "warning  limits        A process of this user may open 100 files",
+           "-> Raise it: ulimit -n 65536");
+}
+
+/* As in a container: what io_uring_setup would do, a filter forbids. */
+static bool forbid_io_uring(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* The last test: the filter stays. */
+static void test_io_uring_is_forbidden(void **state)
+{
+    (void)state;
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    if (!forbid_io_uring())
+        skip();
+    write_config("{" GOOD "}");
+    EXPECT(PROGRAM("doctor"), 0, "ok       io_uring      Not available (", "engine posix");
+    write_config("{" GOOD ", \"io_engine\": \"uring\"}");
+    EXPECT(PROGRAM("doctor"), 0, "warning  io_uring      Not available (",
+           "or leave io_engine at auto");
+}
+
 static void test_json(void **state)
 {
     (void)state;
@@ -224,6 +298,9 @@ int main(void)
         TEST(test_page_arithmetic),
         TEST(test_existing_files),
         TEST(test_json),
+        TEST(test_how_pages_are_moved),
+        TEST(test_few_files),
+        TEST(test_io_uring_is_forbidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
