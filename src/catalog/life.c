@@ -182,15 +182,19 @@ static uint32_t find_other_half(const struct catalog *catalog, uint32_t victim)
     return page;
 }
 
-/* Half a page is no page: the other half goes along, unless somebody is writing it. */
-static void evict_other_half(struct catalog *catalog, uint32_t victim)
+/* Half a page is no page: the other half goes along, unless somebody is writing it. Returned when
+ * it need not rest: it is then nobody's. */
+static uint32_t evict_other_half(struct catalog *catalog, uint32_t victim)
 {
     uint32_t page = find_other_half(catalog, victim);
     if (page == PAGE_NONE)
-        return;
+        return PAGE_NONE;
     detach(catalog, page);
     catalog->totals.evicted++;
+    if (!is_leased(catalog, page))
+        return page;
     retire_detached(catalog, page);
+    return PAGE_NONE;
 }
 
 /* How many pages may become RESERVED by evicting. */
@@ -201,14 +205,24 @@ static uint32_t eviction_room(const struct catalog *catalog)
     return catalog->reserved.count < limit ? limit - catalog->reserved.count : 0;
 }
 
-static uint32_t take_victim(struct catalog *catalog)
+/* *ret_half: the victim's other half, if that is to be had too; it is not FREE. */
+static uint32_t take_victim_and_half(struct catalog *catalog, uint32_t *ret_half)
 {
     uint32_t page = find_victim(catalog);
+    *ret_half = PAGE_NONE;
     if (page == PAGE_NONE)
         return PAGE_NONE;
     detach(catalog, page);
     catalog->totals.evicted++;
-    evict_other_half(catalog, page);
+    *ret_half = evict_other_half(catalog, page);
+    return page;
+}
+
+static uint32_t take_victim(struct catalog *catalog)
+{
+    uint32_t half, page = take_victim_and_half(catalog, &half);
+    if (half != PAGE_NONE)
+        make_free(catalog, half);
     return page;
 }
 
@@ -222,8 +236,7 @@ static bool can_evict_two(struct catalog *catalog)
     if (victim != PAGE_NONE) {
         uint32_t half = find_other_half(catalog, victim);
         catalog->eviction.at = catalog->links[victim].before;
-        if (half != PAGE_NONE && !is_leased(catalog, half) &&
-            catalog->now_ms >= catalog->free_from_ms) {
+        if (half != PAGE_NONE && !is_leased(catalog, half)) {
             next = half;
         } else if (room > 1) {
             next = find_victim(catalog);
@@ -295,15 +308,19 @@ static uint32_t take_second(struct catalog *catalog)
     return page;
 }
 
+/* A pair goes for a pair. That its second half need not become FREE in between matters while FREE
+ * pages are held back after a restart: each pair would cost two, and the second one's pages could
+ * not be given to anybody. */
 bool life_take_pair(struct catalog *catalog, uint32_t ret_pages[2])
 {
+    uint32_t half = PAGE_NONE;
     ret_pages[0] = take_unheld(catalog);
     if (ret_pages[0] == PAGE_NONE) {
         if (catalog->now_ms < catalog->evict_from_ms || !can_evict_two(catalog))
             return false;
-        ret_pages[0] = take_victim(catalog);
+        ret_pages[0] = take_victim_and_half(catalog, &half);
     }
-    ret_pages[1] = take_second(catalog);
+    ret_pages[1] = half != PAGE_NONE ? half : take_second(catalog);
     if (ret_pages[1] == PAGE_NONE)
         make_free(catalog, ret_pages[0]); /* and alone there */
     return ret_pages[1] != PAGE_NONE;

@@ -233,7 +233,8 @@ static int take_free(struct model *m, int64_t chosen)
     return NONE;
 }
 
-static int take_victim(struct model *m, const bool pinned[])
+/* *ret_half: the victim's other half, if it has become FREE. */
+static int take_victim(struct model *m, const bool pinned[], int *ret_half)
 {
     uint64_t limit = m->num_pages / 2 > 1 ? m->num_pages / 2 : 1;
     if (count(m, MODEL_RESERVED) >= limit)
@@ -252,18 +253,23 @@ static int take_victim(struct model *m, const bool pinned[])
     if (half != NONE && m->pages[half].state == MODEL_COMMITTED && !pinned[half]) {
         m->totals.evicted++;
         retire_committed(m, &m->pages[half]);
+        if (m->pages[half].state == MODEL_FREE)
+            *ret_half = half;
     }
     return victim;
 }
 
-/* Takes a page for a key and makes it RESERVED; its generation comes at the end of the call. */
+/* Takes a page for a key and makes it RESERVED; its generation comes at the end of the call. *half
+ * is the other half of a page evicted for this key's other half, or NONE; and then of this one's.
+ */
 static int take(struct model *m, const struct key *key, uint64_t owner, const bool pinned[],
-                int64_t chosen)
+                int64_t chosen, int *half)
 {
     bool held = m->now < m->held_until;
-    int page = held ? NONE : take_free(m, chosen);
+    int page = *half != NONE ? *half : held ? NONE : take_free(m, chosen);
+    *half = NONE;
     if (page == NONE && !(held && m->held_wholly))
-        page = take_victim(m, pinned);
+        page = take_victim(m, pinned, half);
     if (page == NONE)
         return NONE;
     m->pages[page] = (struct model_page){
@@ -314,8 +320,9 @@ static bool take_pair(struct model *m, const struct key keys[], const size_t at[
                       const bool pinned[], const int64_t chosen[2], struct reservation r[])
 {
     struct model before = *m;
-    int first = take(m, &keys[at[0]], owner, pinned, chosen[0]);
-    int second = first == NONE ? NONE : take(m, &keys[at[1]], owner, pinned, chosen[1]);
+    int half = NONE;
+    int first = take(m, &keys[at[0]], owner, pinned, chosen[0], &half);
+    int second = first == NONE ? NONE : take(m, &keys[at[1]], owner, pinned, chosen[1], &half);
     r[at[0]].page = second == NONE ? NONE : first;
     r[at[1]].page = second;
     if (second == NONE)
@@ -350,7 +357,7 @@ static void take_for(struct model *m, const struct key keys[], size_t n, size_t 
             other = j;
     r[i].decided = true;
     if (other == n) {
-        r[i].page = take(m, &keys[i], owner, pinned, chosen[i].page);
+        r[i].page = take(m, &keys[i], owner, pinned, chosen[i].page, &(int){NONE});
     } else {
         const size_t at[2] = {i, other};
         struct model before = *m;
