@@ -238,9 +238,19 @@ bool request_must_wait(struct service *service, const struct http_request *reque
 
 bool request_is_slow(const struct http_request *request)
 {
-    enum endpoint endpoint = route_find(request->target).endpoint;
-    return request->body.length > REQUEST_LONG_BYTES || endpoint == ENDPOINT_INITIALIZE ||
-           endpoint == ENDPOINT_DROP;
+    if (request->body.length > REQUEST_LONG_BYTES)
+        return true;
+    switch (route_find(request->target).endpoint) {
+    case ENDPOINT_INITIALIZE:
+    case ENDPOINT_DROP:
+    case ENDPOINT_LIST_KEYS:
+    case ENDPOINT_METRICS:
+    case ENDPOINT_STATUS:
+    case ENDPOINT_ROOT:
+        return true;
+    default:
+        return false;
+    }
 }
 
 void request_fault(struct worker *worker, int status, const char *fault, uint64_t body_max,

@@ -76,7 +76,7 @@ bool request_is_refused(struct service *service, struct worker *worker,
 bool request_must_wait(struct service *service, const struct http_request *request);
 
 /* Not for a thread that others wait for: creating a catalog takes memory in proportion to its
- * pages, and a long body takes milliseconds. */
+ * pages, a long body takes milliseconds, and so do pages over thousands of namespaces. */
 bool request_is_slow(const struct http_request *request);
 
 /* The answer to bytes that are no request: `status` and `fault` as the parser gave them. */

@@ -336,7 +336,7 @@ static void bodies_beyond_the_budget_cost_the_oldest(void **state)
 static void answers_beyond_the_budget_cost_who_does_not_read(void **state)
 {
     (void)state;
-    start((struct shape){.threads = 1, .buffered = 1000});
+    start((struct shape){.threads = 1, .buffered = 1});
     int slow = open_connection(), other = open_connection();
     const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
     while (send(slow, question, strlen(question), MSG_NOSIGNAL) > 0)
