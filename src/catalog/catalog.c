@@ -37,8 +37,9 @@ uint32_t catalog_num_pages(const struct catalog *catalog)
 /* Pages that died RESERVED may stay unswept for good when no more requests come. */
 static bool dead_writers_may_be_alive(const struct catalog *catalog)
 {
-    return catalog->cleared_reserved.count > 0 &&
-           catalog->cleared_at_ms + catalog->options.quarantine_ms > catalog->now_ms;
+    uint32_t last = catalog->cleared_reserved.last;
+    return last != PAGE_NONE &&
+           catalog->until_ms[last] + catalog->options.quarantine_ms > catalog->now_ms;
 }
 
 bool catalog_is_quiet(struct catalog *catalog, uint64_t now_ms)
@@ -47,6 +48,11 @@ bool catalog_is_quiet(struct catalog *catalog, uint64_t now_ms)
     return catalog->reserved.count == 0 && catalog->quarantine.count == 0 &&
            catalog->leased.count == 0 && !dead_writers_may_be_alive(catalog) &&
            catalog->last_lease_ms <= catalog->now_ms && catalog->free_from_ms <= catalog->now_ms;
+}
+
+uint64_t catalog_unsettled_until_ms(const struct catalog *catalog)
+{
+    return catalog->free_from_ms;
 }
 
 const struct slot *catalog_slot(const struct catalog *catalog, uint32_t page)

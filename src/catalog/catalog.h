@@ -161,6 +161,10 @@ uint32_t catalog_num_pages(const struct catalog *catalog);
 /* No reservation, resting page or lease is alive: its namespace may be given another geometry. */
 bool catalog_is_quiet(struct catalog *catalog, uint64_t now_ms);
 
+/* Until then a start that was not clean is cautious, because of writers and readers from before it;
+ * 0: it is not. A further start before that time must be as cautious. */
+uint64_t catalog_unsettled_until_ms(const struct catalog *catalog);
+
 /* The slot of a page, alive or not. */
 const struct slot *catalog_slot(const struct catalog *catalog, uint32_t page);
 /* The page is COMMITTED: its slot's key is present (clear leaves dead slots behind). */

@@ -104,15 +104,14 @@ static uint32_t take_free(struct catalog *catalog)
     return page;
 }
 
-/* Writers of pages that were RESERVED at a clear() may still be writing: rest counts from the
- * clear. */
+/* Writers of pages that were RESERVED at a clear() do not know of it and go on. */
 static void sweep_cleared_reserved(struct catalog *catalog)
 {
     while (catalog->cleared_reserved.first != PAGE_NONE) {
         uint32_t page = catalog->cleared_reserved.first;
         list_remove(&catalog->cleared_reserved, catalog->links, page);
         unindex(catalog, page);
-        life_rest(catalog, page, catalog->cleared_at_ms + catalog->options.quarantine_ms);
+        life_rest(catalog, page, catalog->until_ms[page] + catalog->options.quarantine_ms);
     }
 }
 
@@ -201,7 +200,7 @@ static uint32_t evict_other_half(struct catalog *catalog, uint32_t victim)
 static uint32_t eviction_room(const struct catalog *catalog)
 {
     uint32_t half = catalog->options.num_pages / 2;
-    uint32_t limit = half > 0 ? half : 1;
+    uint32_t limit = half > 1 ? half : 2; /* a pair needs two, however few pages there are */
     return catalog->reserved.count < limit ? limit - catalog->reserved.count : 0;
 }
 
@@ -359,11 +358,21 @@ void life_commit(struct catalog *catalog, uint32_t page, bool has_checksum, uint
     list_push_first(&catalog->recency, catalog->links, page);
 }
 
-void life_abandon(struct catalog *catalog, uint32_t page)
+static void abandon(struct catalog *catalog, uint32_t page, uint64_t from_ms)
 {
     list_remove(&catalog->reserved, catalog->links, page);
     unindex(catalog, page);
-    life_rest(catalog, page, catalog->now_ms + catalog->options.quarantine_ms);
+    life_rest(catalog, page, from_ms + catalog->options.quarantine_ms);
+}
+
+void life_release(struct catalog *catalog, uint32_t page)
+{
+    abandon(catalog, page, catalog->now_ms);
+}
+
+void life_revoke(struct catalog *catalog, uint32_t page)
+{
+    abandon(catalog, page, catalog->until_ms[page]);
 }
 
 void life_retire(struct catalog *catalog, uint32_t page)
@@ -382,9 +391,8 @@ void life_refresh(struct catalog *catalog, uint32_t page)
 
 void life_clear(struct catalog *catalog)
 {
-    sweep_cleared_reserved(catalog); /* those of an earlier clear rest from that one */
+    sweep_cleared_reserved(catalog);
     catalog->state->floor = catalog->state->next_generation;
     list_append_all(&catalog->cleared, &catalog->recency, catalog->links);
     list_append_all(&catalog->cleared_reserved, &catalog->reserved, catalog->links);
-    catalog->cleared_at_ms = catalog->now_ms;
 }

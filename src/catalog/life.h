@@ -34,7 +34,6 @@ struct catalog {
 
     struct page_list free, reserved, recency, quarantine, leased, cleared, cleared_reserved;
     uint32_t frontier;
-    uint64_t cleared_at_ms; /* of cleared_reserved */
 
     uint64_t now_ms;
     uint64_t last_lease_ms; /* the last lease ends */
@@ -93,8 +92,11 @@ void life_reserve(struct catalog *catalog, uint32_t page, const struct key *key,
                   uint64_t generation, uint64_t owner);
 /* RESERVED -> COMMITTED, the youngest. */
 void life_commit(struct catalog *catalog, uint32_t page, bool has_checksum, uint64_t checksum);
-/* RESERVED -> rests for the quarantine from now. */
-void life_abandon(struct catalog *catalog, uint32_t page);
+/* RESERVED -> rests for the quarantine from now: its writer has given up. */
+void life_release(struct catalog *catalog, uint32_t page);
+/* RESERVED -> rests for the quarantine from the end of the reservation: its writer knows nothing.
+ */
+void life_revoke(struct catalog *catalog, uint32_t page);
 /* COMMITTED -> rests until its lease ends, or FREE. */
 void life_retire(struct catalog *catalog, uint32_t page);
 /* COMMITTED: becomes the youngest. */

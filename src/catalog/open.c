@@ -83,10 +83,13 @@ static void set_restart_rules(struct catalog *catalog)
 }
 
 /* A page that was given up before the start: whether a writer or a reader has still to do with it
- * is no longer known, so it rests for both. */
+ * is no longer known, so it rests for both. A writer whose reservation was revoked by a delete or a
+ * clear had all its time before it. */
 static void rest_again(struct catalog *catalog, uint32_t page)
 {
     uint64_t until_ms = catalog->now_ms + catalog->options.quarantine_ms;
+    if (catalog->options.foreign_writers)
+        until_ms += catalog->options.reserve_ttl_ms;
     raise_to(&until_ms, catalog->relet_until_ms);
     life_rest(catalog, page, until_ms);
 }

@@ -466,7 +466,7 @@ static enum catalog_rejection release_one(struct catalog *catalog,
         return CATALOG_OTHER_GENERATION;
     if (slot_state(slot) == SLOT_COMMITTED)
         return CATALOG_HOLDS_KEY;
-    life_abandon(catalog, (uint32_t)entry->page);
+    life_release(catalog, (uint32_t)entry->page);
     catalog->totals.released++;
     return CATALOG_ACCEPTED;
 }
@@ -497,7 +497,7 @@ size_t catalog_delete(struct catalog *catalog, uint64_t now_ms, const struct key
             life_retire(catalog, page);
             deleted++;
         } else {
-            life_abandon(catalog, page);
+            life_revoke(catalog, page);
         }
     }
     catalog->totals.deleted += deleted;

@@ -143,9 +143,10 @@ static void resting_pages_start_their_rest_again(void **state)
         uint64_t quarantine, lease, rest;
     } cases[] = {
         {false, 30000, 10000, 30000},
-        {true, 30000, 10000, 30000},
+        /* For what it rested is not known: for a writer whose reservation was deleted, */
+        {true, 30000, 10000, SHELF_TTL + 30000},
         {false, 100, 10000, 100},
-        {true, 100, 10000, 10000}, /* for what it rested is not known: a reader may be at work */
+        {true, 100, 100000, 100000}, /* or for a reader. */
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         for (int deleted = 0; deleted < 2; deleted++) {

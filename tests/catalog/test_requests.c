@@ -194,7 +194,7 @@ static void halves_get_two_pages_or_none(void **state)
         {"two FREE pages", 2, 0, false, 1, 1},
         {"one FREE page, nothing to evict", 1, 0, false, 0, 0},
         {"one FREE page, V is there already", 2, 0, true, 1, 0},
-        {"no FREE page, the second eviction is one too many", 2, 2, false, 0, 0},
+        {"no FREE page, and the fewest that hold a pair", 2, 2, false, 1, 1},
         {"no FREE page, two may be evicted", 4, 4, false, 1, 1},
         {"one FREE page, the other may be evicted", 4, 3, false, 1, 1},
         {"one page, evictable: not enough", 1, 1, false, 0, 0},

@@ -236,7 +236,7 @@ static int take_free(struct model *m, int64_t chosen)
 /* *ret_half: the victim's other half, if it has become FREE. */
 static int take_victim(struct model *m, const bool pinned[], int *ret_half)
 {
-    uint64_t limit = m->num_pages / 2 > 1 ? m->num_pages / 2 : 1;
+    uint64_t limit = m->num_pages / 2 > 2 ? m->num_pages / 2 : 2;
     if (count(m, MODEL_RESERVED) >= limit)
         return NONE;
     int victim = NONE;
@@ -562,7 +562,7 @@ size_t model_delete(struct model *m, uint64_t now, const struct key keys[], size
         if (p->state == MODEL_COMMITTED)
             retire_committed(m, p);
         else
-            rest(m, p, MODEL_QUARANTINE, after(m->now, m->quarantine));
+            rest(m, p, MODEL_QUARANTINE, after(p->reserved_until, m->quarantine));
     }
     m->totals.deleted += deleted;
     return deleted;
@@ -573,7 +573,7 @@ static void clear_page(struct model *m, struct model_page *p)
     bool writing = p->state == MODEL_RESERVED;
     p->free_at_sweep = !writing && !leased(m, p);
     p->queue = writing ? MODEL_QUARANTINE : MODEL_LEASE;
-    p->own = writing ? after(m->now, m->quarantine) : lease_end(m, p);
+    p->own = writing ? after(p->reserved_until, m->quarantine) : lease_end(m, p);
     p->state = MODEL_RESTING;
     p->earliest = p->own;
     p->latest = UINT64_MAX;
@@ -643,7 +643,7 @@ static void rest_again(struct model *m, struct model_page *p)
 {
     p->state = MODEL_RESTING;
     p->queue = MODEL_QUARANTINE;
-    p->own = p->earliest = p->latest = later_of(after(m->now, m->quarantine), m->relet_until);
+    p->own = p->earliest = p->latest = m->rests_until;
     p->vague = true;
     p->rested_at = ++m->stamp;
     if (p->latest <= m->now)
@@ -708,6 +708,10 @@ static void read_slots(struct model *m, const struct catalog_options *o)
                 later_of(after(after(m->now, m->reserve_ttl), m->quarantine), m->relet_until);
         m->held_wholly = o->origin == CATALOG_POWER_LOST;
     }
+    m->rests_until = later_of(after(m->now, m->quarantine), m->relet_until);
+    if (o->foreign_writers)
+        m->rests_until =
+            later_of(after(after(m->now, m->reserve_ttl), m->quarantine), m->relet_until);
     m->stamp = later_of(m->stamp, m->next_generation); /* behind every used_at */
     for (uint32_t i = 0; i < m->num_pages; i++)
         read_slot(m, o, i);

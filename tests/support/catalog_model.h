@@ -44,6 +44,7 @@ struct model {
     uint64_t held_until;               /* a restart: FREE pages are not given away before */
     bool held_wholly;                  /* nor are pages evicted until then */
     uint64_t relet_below, relet_until; /* a restart: pages of earlier generations are leased */
+    uint64_t rests_until;              /* a restart: what was given up before rests until then */
     uint64_t stamp;
     struct model_page pages[MODEL_PAGES_MAX];
     struct catalog_totals totals;
