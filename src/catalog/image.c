@@ -137,6 +137,13 @@ enum kvs_status image_create(const struct image_dir *dir, const struct image_ide
     return status;
 }
 
+void image_discard(const struct image_dir *dir, const char *name)
+{
+    if (unlinkat(dir->fd, name, 0) != 0 && errno != ENOENT)
+        log_line(&dir->log, KVS_LOG_WARNING, "%s/%s could not be removed: %s", dir->path, name,
+                 strerror(errno));
+}
+
 /* ---- Reading the header ----*/
 
 static enum kvs_status refuse(enum image_verdict verdict, const struct image_finding *finding,
@@ -271,8 +278,10 @@ static enum catalog_origin keep_caution(const struct image *image, enum catalog_
                                         uint64_t now_ms)
 {
     const struct image_header *header = &image->header;
-    bool unsettled = now_ms < header->unsettled_until_ms &&
-                     memcmp(header->boot_id, image->owner.boot_id, sizeof(header->boot_id)) == 0;
+    /* Another boot's clock says nothing about how long ago that was. */
+    bool same_boot = memcmp(header->boot_id, image->owner.boot_id, sizeof(header->boot_id)) == 0;
+    bool unsettled =
+        header->unsettled_until_ms != 0 && (!same_boot || now_ms < header->unsettled_until_ms);
     enum catalog_origin earlier = (enum catalog_origin)header->unsettled_origin;
     return unsettled && earlier > origin ? earlier : origin;
 }
@@ -455,9 +464,27 @@ static enum kvs_status write_header(struct image *image, struct image_header *he
     return KVS_OK;
 }
 
+/* The copy that was found may be in the page cache only: a process that wrote it and was killed, or
+ * whose sync failed, has left it so. It has to be on the disk before the other copy, which may be
+ * the only one there, is written over. */
+static enum kvs_status make_copy_safe(struct image *image, struct kvs_error *error)
+{
+    image_header_seal(&image->header); /* the id may be a new one */
+    int failure = image_os_write(image->dir->os, image->fd, &image->header, sizeof(image->header),
+                                 (uint64_t)image->copy * IMAGE_BLOCK_BYTES);
+    if (failure == 0)
+        failure = image_os_sync(image->dir->os, image->fd);
+    if (failure == 0)
+        return KVS_OK;
+    return io_error(error, "write", image->path, failure, sizeof(image->header));
+}
+
 enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
                             struct kvs_error *error)
 {
+    enum kvs_status status = make_copy_safe(image, error);
+    if (status != KVS_OK)
+        return status;
     struct live_block *block = image->live.block;
     struct image_header header = image->header;
     bool was_clean = header.clean != 0;
@@ -474,7 +501,7 @@ enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
     memcpy(header.boot_id, image->owner.boot_id, sizeof(header.boot_id));
 
     __atomic_store_n(&block->next_token, header.token, __ATOMIC_SEQ_CST);
-    enum kvs_status status = write_header(image, &header, error);
+    status = write_header(image, &header, error);
     if (status != KVS_OK)
         return status;
     __atomic_store_n(&block->token, header.token, __ATOMIC_SEQ_CST);
@@ -539,6 +566,12 @@ static bool write_recency(struct image *image, const uint32_t *recency, uint32_t
              "generations.",
              image->path, strerror(failure));
     return false;
+}
+
+void image_settled(struct image *image)
+{
+    image->header.unsettled_until_ms = 0;
+    image->header.unsettled_origin = 0;
 }
 
 enum kvs_status image_stop(struct image *image, const uint32_t *recency, uint32_t recency_count,

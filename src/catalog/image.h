@@ -42,6 +42,9 @@ struct image;
 enum kvs_status image_create(const struct image_dir *dir, const struct image_identity *identity,
                              struct kvs_error *error);
 
+/* Removes the file of a catalog that was just made and cannot be opened. */
+void image_discard(const struct image_dir *dir, const char *name);
+
 /* Opens a file of the directory and gives it a live array. now_ms: CLOCK_BOOTTIME. Nothing is
  * written into the image, except where its live array is the image itself, mapped. Errors (the file
  * is left untouched): KVS_ERR_CATALOG_FOREIGN, _VERSION, _DAMAGED, _TRUNCATED, _IO,
@@ -79,6 +82,9 @@ enum kvs_status image_write(struct image *image, const struct catalog_copy *copy
 /* Syncs what was written, then writes and syncs a header with this state. */
 enum kvs_status image_commit(struct image *image, const struct catalog_state *state,
                              struct kvs_error *error);
+
+/* The time of caution is over, written with the next commit or stop. */
+void image_settled(struct image *image);
 
 /* A clean stop, after every slot was written and committed. The recency order is left out when it
  * cannot be written. Errors as image_commit(): the live array then stays the truth. */

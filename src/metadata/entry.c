@@ -94,15 +94,13 @@ static void say_opened(struct registry_entry *entry, enum catalog_origin origin)
 static enum kvs_status begin(struct registry_entry *entry, enum catalog_origin origin,
                              struct kvs_error *error)
 {
-    const struct registry_options *options = entry->options;
-    uint64_t unsettled_until_ms = 0;
-    if (options->foreign_writers && origin > CATALOG_CLEAN)
-        unsettled_until_ms = entry_now(entry) + options->reserve_ttl_ms + options->quarantine_ms;
-    enum kvs_status status = image_begin(entry->image, unsettled_until_ms, error);
+    enum kvs_status status =
+        image_begin(entry->image, catalog_unsettled_until_ms(entry->catalog), error);
     if (status != KVS_OK)
         return status;
-    /* What the killed process had not written yet is not known. */
-    if (origin == CATALOG_KILLED)
+    /* What a process that was killed had not written yet is not known. That its live array is used
+     * does not show in the origin, which may be an earlier start's. */
+    if (origin >= CATALOG_KILLED)
         catalog_mark_all_changed(entry->catalog);
     entry->written_state = *image_state(entry->image);
     say_opened(entry, origin);
@@ -163,8 +161,11 @@ enum kvs_status entry_create(const struct registry_options *options, const struc
     if (!image_file_name(identity->rank, identity->ns, name))
         return error_set(error, KVS_ERR_NO_MEMORY, "creating a catalog");
     enum kvs_status status = image_create(dir, identity, error);
-    if (status == KVS_OK)
-        status = entry_open(options, dir, name, ret_entry, error);
+    if (status != KVS_OK)
+        return status;
+    status = entry_open(options, dir, name, ret_entry, error);
+    if (status != KVS_OK)
+        image_discard(dir, name); /* nobody has it, and it would be in the way of a second try */
     return status;
 }
 
@@ -327,6 +328,8 @@ static enum kvs_status stop_kept(struct registry_entry *entry, struct kvs_error 
     enum kvs_status status = write_locked(entry, error);
     if (status != KVS_OK)
         return status;
+    if (catalog_unsettled_until_ms(entry->catalog) <= entry_now(entry))
+        image_settled(entry->image);
     uint32_t count = (uint32_t)catalog_counts(entry->catalog, entry_now(entry)).committed;
     uint32_t *recency = count == 0 ? NULL : malloc(count * sizeof(*recency));
     if (recency != NULL)
