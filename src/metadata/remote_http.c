@@ -25,6 +25,7 @@ enum {
     HEADER_BYTES_MAX = 65536, /* of one answer */
     PATIENCE_STEP_MS = 50,    /* between attempts to reach a server that is starting */
     ADDRESS_BYTES_MAX = 1024, /* of a URL without a question's path */
+    TOO_LARGE = 100,          /* CURLE_TOO_LARGE, which the headers before 8.6 lack */
 };
 
 struct http {
@@ -232,7 +233,8 @@ static enum kvs_status explain(const struct http *http, CURL *curl, const struct
     }
     if (attempt->answer->failed)
         return error_set(error, KVS_ERR_NO_MEMORY, "asking the metadata server");
-    if (code == CURLE_OUT_OF_MEMORY) /* what libcurl says of an endless header line, too */
+    /* What libcurl says of an endless header line, before and since 8.6. */
+    if (code == CURLE_OUT_OF_MEMORY || (unsigned)code == TOO_LARGE)
         return error_set(error, KVS_ERR_REMOTE_ANSWER, http->shown,
                          "its headers are longer than libcurl takes, or memory ran out");
     if (!attempt->expired && is_unreachable(curl, code))
