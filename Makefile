@@ -5,12 +5,14 @@
 #   make test      the whole test suite
 #   make soak      [SECONDS=600] four processes over a server that dies every few seconds
 #   make bench     measure, beside the alternatives; raw output kept in build/bench/
+#   make sim       [SEEDS=1000] play the simulation: faults, kills and power cuts on virtual time
 #   make format    put the C sources into the project's format (needs clang-format-14)
 #   make install   [PREFIX=/usr/local] [DESTDIR=]
 #   make clean     remove build/
 #
-# build, demo, test and bench first install what is missing with apt-get, saying what.
+# build, demo, test, bench and sim first install what is missing with apt-get, saying what.
 PREFIX ?= /usr/local
+SEEDS ?= 1000
 SECONDS ?= 600
 
 # The system's own tools first: version managers put shims of the same names in front of them.
@@ -33,6 +35,9 @@ soak: build
 
 bench:
 	@scripts/bench
+
+sim: build
+	@build/release/sim --seeds $(SEEDS) --jobs "$$(nproc)"
 
 format:
 	@scripts/check-format --fix

@@ -86,4 +86,4 @@ if(TARGET kvshelf)
   endif()
 endif()
 
-include(cmake/sim.cmake OPTIONAL)
+include(cmake/sim.cmake)
