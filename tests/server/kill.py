@@ -8,7 +8,7 @@ confirm that was answered must be there after the kill, on its page, with its ch
 have happened; of what was on its way either may be true. Rank 1 is cleared now and then. Rank 2 is so small that
 everything evicts everything: there, as everywhere, no page may have two keys and the accounts must add up.
 """
-import http.client, json, random, re, subprocess, sys, tempfile, threading, time
+import atexit, http.client, json, random, re, subprocess, sys, tempfile, threading, time
 
 THREADS, PAGES, TINY_PAGES = 4, 1 << 18, 16
 KNOWN_MAX = PAGES // 4  # then rank 0 is cleared, so that a round never fills it
@@ -19,6 +19,7 @@ class Server:
     def __init__(self, program, directory):
         self.process = subprocess.Popen([program, "serve", "--data-dir", directory, *FLAGS],
                                         stderr=subprocess.PIPE, text=True)
+        atexit.register(self.process.kill)
         for line in self.process.stderr:
             found = re.search(r"listens on http://127\.0\.0\.1:(\d+)", line)
             if found:
