@@ -1,5 +1,7 @@
 /* `kvshelf doctor`: each thing that can be wrong is a line of its own with what to do, nothing is
  * changed, and the exit code says whether an engine can start. */
+#include "support/bad_server.h"
+#include "support/live_server.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
 #include "support/unit.h"
@@ -166,6 +168,72 @@ static void test_mla_and_ranks(void **state)
     EXPECT(PROGRAM("doctor", "--tp-rank", "4", "--tp-size", "4"), 1, "error    ranks", "0 to 3");
 }
 
+static void write_server_config(const char *url, const char *more)
+{
+    char text[512];
+    snprintf(text, sizeof(text), "{" GOOD ", \"metadata_server_url\": \"%s\"%s}", url, more);
+    write_config(text);
+}
+
+static void test_a_server(void **state)
+{
+    (void)state;
+    struct live_server server = {0};
+    live_server_start(&server);
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_server_config(server.url, "");
+    EXPECT(PROGRAM("doctor", "--mla", "--tp-rank", "3", "--tp-size", "4"), 0,
+           "ok       server        http://127.0.0.1:", "is kvshelf " KVS_VERSION,
+           "'kv' of rank 0 will be created", "ok       latency", "pages.0.bin");
+    struct kvs_error error;
+    assert_int_equal(
+        registry_initialize(server.registry, 3, "kv@pp1of2", 1000, 1 << 20, NULL, &error), KVS_OK);
+    EXPECT(
+        PROGRAM("doctor", "--tp-rank", "3", "--tp-size", "4", "--pp-rank", "1", "--pp-size", "2"),
+        0, "'kv@pp1of2' of rank 3 is there with 1,000 pages, 0 of them with a key");
+    EXPECT(PROGRAM("doctor", "--tp-rank", "3", "--tp-size", "4", "--pp-rank", "1", "--pp-size", "2",
+                   "--bytes-per-page", "2MiB"),
+           1, "error    namespace",
+           "holds 1,000 pages of 1 MiB, this configuration makes 500 of 2 MiB",
+           "kvshelf namespaces drop");
+    live_server_stop(&server);
+}
+
+static void test_a_server_with_a_token(void **state)
+{
+    (void)state;
+    char path[TEMP_DIR_MAX + 32];
+    struct live_server server = {.token = "open-sesame-open-sesame"};
+    live_server_start(&server);
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_server_config(server.url, "");
+    EXPECT(PROGRAM("doctor"), 1, "error    server", "refused the token", "->");
+    snprintf(path, sizeof(path), "%s/token", dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("open-sesame-open-sesame\n", file);
+    assert_int_equal(fclose(file), 0);
+    write_server_config(server.url, ", \"metadata_token_file\": \"@/token\"");
+    EXPECT(PROGRAM("doctor"), 0, "ok       server", "and takes the token");
+    live_server_stop(&server);
+}
+
+/* Another server than kvshelf's (a stand-in that knows the operations but no /api/status). */
+static void test_another_server(void **state)
+{
+    (void)state;
+    static struct bad_server other;
+    const struct bad_step step = {bad_answer(404, "{\"detail\":\"Not Found\"}"), BAD_KEEPS};
+    bad_server_start(&other, &step, 1);
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_server_config(other.url, "");
+    EXPECT(PROGRAM("doctor"), 1, "error    server", "SGLang's own server",
+           "every page would be a miss", "set verify to if_known");
+    write_server_config(other.url, ", \"verify\": \"if_known\"");
+    EXPECT(PROGRAM("doctor"), 0, "warning  server", "SGLang's own server", "ok       latency");
+    bad_server_stop(&other);
+}
+
 static void test_page_arithmetic(void **state)
 {
     (void)state;
@@ -295,6 +363,9 @@ int main(void)
         TEST(test_what_is_wrong_with_a_file),
         TEST(test_no_permission),
         TEST(test_mla_and_ranks),
+        TEST(test_a_server),
+        TEST(test_a_server_with_a_token),
+        TEST(test_another_server),
         TEST(test_page_arithmetic),
         TEST(test_existing_files),
         TEST(test_json),
