@@ -35,7 +35,7 @@ static struct network_call *post(struct client *client, const char *operation,
     json_write_object_end(&request->json);
     for (unsigned i = 0; i < ATTEMPTS && call == NULL; i++) {
         if (i > 0)
-            sim_sleep(RETRY_MS * 1000 << i);
+            sim_sleep((uint64_t)RETRY_MS * 1000 << i);
         call =
             network_post(&client->network, operation, &request->body, &request->note, SIM_FOREVER);
         if (call != NULL && call->status >= 500 && i + 1 < ATTEMPTS) {
