@@ -112,16 +112,19 @@ static void print_row(uint64_t rank, const char *ns, const struct namespace_row 
            row->bytes_per_page == 0 ? "not stated" : BYTES(row->bytes_per_page));
 }
 
+/* `arg` is a size_t, the rows so far: the heading comes with the first. */
 static enum kvs_status print_one(void *arg, const struct namespace_row *row,
                                  struct kvs_error *error)
 {
-    (void)arg;
+    size_t *rows = arg;
     struct buffer ns = {0};
     buffer_append(&ns, row->ns.text, row->ns.length);
     if (ns.failed)
         return error_set(error, KVS_ERR_NO_MEMORY, "listing namespaces");
     buffer_text(&ns);
     text_one_line(ns.data);
+    if ((*rows)++ == 0)
+        print_heading();
     print_row(row->rank, ns.data, row);
     buffer_done(&ns);
     return KVS_OK;
@@ -132,6 +135,7 @@ static enum kvs_status list_url(const struct cli *cli, const char *url, const ch
 {
     struct server_client *client;
     struct buffer body = {0};
+    size_t rows = 0;
     enum kvs_status status = server_client_open(url, token_file, &client, error);
     if (status != KVS_OK)
         return status;
@@ -139,8 +143,9 @@ static enum kvs_status list_url(const struct cli *cli, const char *url, const ch
     if (status == KVS_OK && cli_json(cli)) {
         status = output_buffer(stdout, &body, error);
     } else if (status == KVS_OK) {
-        print_heading();
-        status = namespaces_read(&body, print_one, NULL, error);
+        status = namespaces_read(&body, print_one, &rows, error);
+        if (status == KVS_OK && rows == 0)
+            puts("No namespaces: no engine has called initialize yet.");
     }
     buffer_done(&body);
     server_client_close(client);
@@ -204,8 +209,7 @@ static enum kvs_status print_dir(const struct cli *cli, const struct stat_dir *d
     json_write_name(&json, "namespaces");
     json_write_array_begin(&json);
     enum kvs_status status = KVS_OK;
-    if (!cli_json(cli))
-        print_heading();
+    size_t rows = 0;
     for (size_t i = 0; i < dir->num_catalogs && status == KVS_OK; i++) {
         struct namespace_row row = row_of(&dir->catalogs[i]);
         if (dir->catalogs[i].error.status != KVS_OK) {
@@ -214,7 +218,7 @@ static enum kvs_status print_dir(const struct cli *cli, const struct stat_dir *d
         } else if (cli_json(cli)) {
             write_row(&json, &row);
         } else {
-            status = print_one(NULL, &row, error);
+            status = print_one(&rows, &row, error);
         }
     }
     json_write_array_end(&json);

@@ -62,10 +62,14 @@ enum kvs_status server_client_ask(struct server_client *client, const char *path
         return status;
     char detail[KVS_ERROR_MESSAGE_MAX], reason[KVS_ERROR_MESSAGE_MAX + 64];
     wire_read_detail(ret_body, detail);
+    /* These words stand for a path that the server does not know, so it is not the server meant. */
+    bool refused = http_status >= 400 && http_status < 500 && detail[0] != '\0' &&
+                   strcmp(detail, "Not Found") != 0 && strcmp(detail, "Method Not Allowed") != 0;
     if (detail[0] == '\0')
         snprintf(detail, sizeof(detail), "no reason given");
     if (http_status == 401)
         return error_set(error, KVS_ERR_REMOTE_AUTH, client->transport->url, detail);
     snprintf(reason, sizeof(reason), "HTTP %d: %s", http_status, detail);
-    return error_set(error, KVS_ERR_REMOTE_ANSWER, client->transport->url, reason);
+    return error_set(error, refused ? KVS_ERR_REMOTE_REFUSED : KVS_ERR_REMOTE_ANSWER,
+                     client->transport->url, reason);
 }

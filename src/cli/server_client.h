@@ -20,8 +20,8 @@ enum kvs_status server_client_open(const char *url, const char *token_file,
 struct server_client *server_client_close(struct server_client *client);
 
 /* GET, or POST with a JSON body (NULL: GET). The answer's body replaces what is in `ret_body`.
- * Errors: KVS_ERR_REMOTE_UNREACHABLE, _DEADLINE, _BROKEN, _AUTH; KVS_ERR_REMOTE_ANSWER with the
- * server's own words for any status but 2xx. */
+ * Errors: KVS_ERR_REMOTE_UNREACHABLE, _DEADLINE, _BROKEN, _AUTH; KVS_ERR_REMOTE_REFUSED with the
+ * server's own words where it says why (4xx), KVS_ERR_REMOTE_ANSWER for other statuses but 2xx. */
 enum kvs_status server_client_ask(struct server_client *client, const char *path, const char *body,
                                   struct buffer *ret_body, struct kvs_error *error);
 

@@ -150,7 +150,7 @@ static enum kvs_status read_catalogs(const struct directory *directory, struct s
     }
     directory_free_names(names, n);
     if (status == KVS_OK && n == 0)
-        return error_set(error, KVS_ERR_CATALOG_NONE, dir->path);
+        return error_set(error, KVS_ERR_CATALOG_NONE, dir->path, "it holds no file named *.kvc");
     if (status == KVS_OK)
         qsort(dir->catalogs, dir->num_catalogs, sizeof *dir->catalogs, compare_catalogs);
     return status;
@@ -163,7 +163,10 @@ enum kvs_status stat_dir_read(const char *path, struct stat_dir *ret_dir, struct
         return error_set(error, KVS_ERR_NO_MEMORY, "reading a catalog");
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return error_set(error, KVS_ERR_CATALOG_NONE, path);
+        return error_set(error, KVS_ERR_CATALOG_NONE, path,
+                         strchr(path, ':') == NULL
+                             ? "no such directory"
+                             : "no such directory, and the URL of a server begins with http://");
     if (fd < 0)
         return error_set(error, KVS_ERR_CATALOG_IO, "look for", path, strerror(errno));
     ret_dir->filesystem = filesystem_of(fd);

@@ -310,8 +310,8 @@ static enum kvs_status check_axis(const char *name, uint32_t rank, uint32_t size
         return KVS_OK;
     snprintf(key, sizeof(key), "%s_rank", name);
     snprintf(problem, sizeof(problem),
-             "ranks count from 0 and there are %" PRIu32 " (%s_size): give 0 to %" PRIu32, size,
-             name, size - 1);
+             "%s_size is %" PRIu32 " and ranks count from 0, so it must be from 0 to %" PRIu32,
+             name, size, size - 1);
     return error_set(error, KVS_ERR_CONFIG_VALUE, NUM(rank), key, problem);
 }
 

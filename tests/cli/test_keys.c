@@ -92,7 +92,7 @@ static void a_server_and_its_directory_list_the_same(void **state)
     serving = SERVING_START("--data-dir", dir);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", serving.port);
     expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 0, "Dropped");
-    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 1, "not initialized");
+    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 1, "refuses: HTTP 404: Rank 3");
     kill(serving.pid, SIGTERM);
     assert_int_equal(serving_wait_end(&serving), 0);
     serving_done(&serving);

@@ -263,9 +263,14 @@ static void says_where_there_is_none(void **state)
     char path[160];
     snprintf(path, sizeof path, "%s/nothing_here", place);
     assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_NONE);
+    assert_non_null(strstr(error.message, ": no such directory"));
     stat_dir_done(&dir);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_NONE);
+    assert_non_null(strstr(error.message, "no file named *.kvc"));
+    stat_dir_done(&dir);
+    assert_int_equal(stat_dir_read("localhost:18000", &dir, &error), KVS_ERR_CATALOG_NONE);
+    assert_non_null(strstr(error.message, "begins with http://"));
     stat_dir_done(&dir);
     snprintf(path, sizeof path, "%s/printed/0.kv.kvc", place);
     assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_IO);
