@@ -17,6 +17,8 @@ static int unknown_command(const char *name)
         names[n] = cli_commands[n]->name;
     const char *nearest = text_nearest(name, names, n);
     char advice[128] = "see kvshelf --help";
+    if (name[0] == '-')
+        snprintf(advice, sizeof(advice), "options follow the command, see kvshelf --help");
     if (nearest != NULL)
         snprintf(advice, sizeof(advice), "did you mean %s?", nearest);
     struct kvs_error error;

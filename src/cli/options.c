@@ -39,6 +39,21 @@ static void fill_getopt(const struct cli_command *command,
     ret_options[n] = (struct option){0};
 }
 
+/* The one option that begins with what was given, if it is one: "--capacity" of --capacity-pages.
+ */
+static const char *only_beginning(const char *given, const char *const names[], size_t n)
+{
+    const char *found = NULL;
+    size_t length = strlen(given), hits = 0;
+    for (size_t i = 0; i < n && length > 0; i++) {
+        if (strncmp(names[i], given, length) == 0) {
+            found = names[i];
+            hits++;
+        }
+    }
+    return hits == 1 ? found : NULL;
+}
+
 /* `given` is the word on the command line: "--capcity-pages=5" or "-x". */
 static enum kvs_status unknown_option(const struct cli_command *command, const char *given,
                                       const struct option options[], struct kvs_error *error)
@@ -49,7 +64,10 @@ static enum kvs_status unknown_option(const struct cli_command *command, const c
         names[n++] = options[i].name;
     char name[TEXT_NAME_MAX + 1], advice[2 * TEXT_NAME_MAX + 64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(given, "="), given);
-    const char *nearest = text_nearest(name + strspn(name, "-"), names, n);
+    const char *bare = name + strspn(name, "-");
+    const char *nearest = bare - name == 2 ? only_beginning(bare, names, n) : NULL;
+    if (nearest == NULL)
+        nearest = text_nearest(bare, names, n);
     if (nearest != NULL)
         snprintf(advice, sizeof(advice), "did you mean --%s?", nearest);
     else
@@ -208,8 +226,8 @@ enum kvs_status cli_count(const struct cli *cli, const char *name, uint64_t min,
         return KVS_OK;
     const char *problem = text_parse_uint64(text, &value);
     if (problem == NULL && (value < min || value > max)) {
-        snprintf(range, sizeof(range), "it must be from %" PRIu64 " to %" PRIu64 " %s", min, max,
-                 unit);
+        snprintf(range, sizeof(range), "it must be from %" PRIu64 " to %" PRIu64 "%s%s", min, max,
+                 unit[0] == '\0' ? "" : " ", unit);
         problem = range;
     }
     if (problem != NULL)

@@ -60,7 +60,7 @@ static void print_picture(FILE *out, const struct trace *trace, const struct rep
 
 static void print_count(FILE *out, const char *name, uint64_t value, const char *unit)
 {
-    fprintf(out, "  %-18s %12s %s\n", name, COUNT(value), unit);
+    fprintf(out, "  %-18s %12s%s%s\n", name, COUNT(value), unit[0] == '\0' ? "" : " ", unit);
 }
 
 static void print_speed(FILE *out, const char *name, uint64_t bytes,

@@ -122,7 +122,30 @@ static size_t find_option(struct json_text member)
     return i;
 }
 
-static bool read_members(struct serve_settings *settings, struct json_reader *json)
+/* Names the member that is not in the table, and the one that was probably meant. */
+static void say_unknown(struct buffer *out, struct json_text member)
+{
+    char names[CLI_OPTIONS_MAX][NAME_BYTES], given[NAME_BYTES];
+    const char *candidates[CLI_OPTIONS_MAX];
+    size_t n = 0;
+    for (; serve_options[n].name != NULL; n++) {
+        name_of("", serve_options[n].name, false, names[n]);
+        candidates[n] = names[n];
+    }
+    snprintf(given, sizeof(given), "%.*s",
+             (int)(member.length < NAME_BYTES ? member.length : NAME_BYTES), member.text);
+    text_one_line(given);
+    const char *nearest = text_nearest(given, candidates, n);
+    buffer_append_format(out, "'%s' is no option of kvshelf serve; ", given);
+    if (nearest != NULL)
+        buffer_append_format(out, "did you mean '%s'?", nearest);
+    else
+        buffer_append_format(out, "see kvshelf help serve");
+}
+
+/* False on a fault: `ret_unknown` has the reason when it is not empty, else the reader. */
+static bool read_members(struct serve_settings *settings, struct json_reader *json,
+                         struct buffer *ret_unknown)
 {
     struct json_text member;
     if (!json_object_begin(json))
@@ -130,8 +153,10 @@ static bool read_members(struct serve_settings *settings, struct json_reader *js
     while (json_object_next(json, &member)) {
         size_t i = find_option(member);
         bool set;
-        if (serve_options[i].name == NULL)
-            return json_fail(json, "the member before is no option of kvshelf serve");
+        if (serve_options[i].name == NULL) {
+            say_unknown(ret_unknown, member);
+            return false;
+        }
         buffer_clear(&settings->texts[i]);
         if (!read_value(json, &serve_options[i], &settings->texts[i], &set))
             return false;
@@ -144,7 +169,7 @@ static bool read_members(struct serve_settings *settings, struct json_reader *js
 static enum kvs_status read_file(struct serve_settings *settings, const char *path,
                                  struct kvs_error *error)
 {
-    struct buffer content = {0}, unescaped = {0};
+    struct buffer content = {0}, unescaped = {0}, unknown = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int failed = fd < 0 ? errno : buffer_read_fd(&content, fd, FILE_BYTES_MAX);
     if (fd >= 0)
@@ -156,13 +181,16 @@ static enum kvs_status read_file(struct serve_settings *settings, const char *pa
     enum kvs_status status = KVS_OK;
     if (failed != 0)
         status = error_set(error, KVS_ERR_CONFIG_LOAD, path, strerror(failed));
-    else if (!read_members(settings, &json))
-        status = error_set(error, KVS_ERR_CONFIG_LOAD, path, json_error_text(&json, reason));
+    else if (!read_members(settings, &json, &unknown))
+        status =
+            error_set(error, KVS_ERR_CONFIG_LOAD, path,
+                      unknown.length > 0 ? buffer_text(&unknown) : json_error_text(&json, reason));
     for (size_t i = 0; status == KVS_OK && serve_options[i].name != NULL; i++)
         if (flags.values[i] == NULL && settings->cli.values[i] != NULL)
             settings->cli.values[i] = buffer_text(&settings->texts[i]);
     buffer_done(&content);
     buffer_done(&unescaped);
+    buffer_done(&unknown);
     return status;
 }
 

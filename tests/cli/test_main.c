@@ -24,7 +24,7 @@ static const struct {
     {{"explian"}, 2, NULL, "Unknown command 'explian': did you mean explain?"},
     {{"xyzzy"}, 2, NULL, "Unknown command 'xyzzy': see kvshelf --help"},
     {{""}, 2, NULL, "Unknown command '(empty)'"},
-    {{"--nonsense"}, 2, NULL, "Unknown command '--nonsense'"},
+    {{"--nonsense"}, 2, NULL, "Unknown command '--nonsense': options follow the command"},
     {{"explain", "--marcdown"},
      2,
      NULL,

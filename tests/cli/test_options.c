@@ -172,6 +172,9 @@ static void test_wrong_lines(void **state)
     assert_int_equal(PARSE("a", "--page=3", "b"), KVS_ERR_USAGE_OPTION);
     assert_string_equal(error.message,
                         "Unknown option '--page' for kvshelf try: did you mean --pages?");
+    assert_int_equal(PARSE("a", "--qui"), KVS_ERR_USAGE_OPTION); /* the beginning of one name */
+    assert_string_equal(error.message,
+                        "Unknown option '--qui' for kvshelf try: did you mean --quick?");
     assert_int_equal(PARSE("a", "--hepl"), KVS_ERR_USAGE_OPTION);
     assert_string_equal(error.message,
                         "Unknown option '--hepl' for kvshelf try: did you mean --help?");

@@ -172,7 +172,7 @@ static void wrong_starts_are_one_sentence(void **state)
         int code;
     } cases[] = {
         {"--port", port, "in use", 1},
-        {"--port", "65536", "--port", 2},
+        {"--port", "65536", "it must be from 0 to 65535\n", 2},
         {"--port", "x", "--port", 2},
         {"--host", "0.0.0.0", "--token-file FILE, or --insecure", 1},
         {"--host", "no.such.host.invalid", "no.such.host.invalid", 1},
@@ -180,7 +180,7 @@ static void wrong_starts_are_one_sentence(void **state)
         {"--token-file", "@empty-token", "empty", 1},
         {"--data-dir", "@a-file", "a-file", 1},
         {"--config", "/nonexistent", "Failed to load config from /nonexistent", 1},
-        {"--config", "@bad.json", "no option of kvshelf serve", 1},
+        {"--config", "@bad.json", "'prot' is no option of kvshelf serve; did you mean 'port'?", 1},
         {"--lease", "-1", "--lease", 2},
         {"--lease", "1e3", "--lease", 2},
         {"--eviction", "random", "prefix, lru", 2},
