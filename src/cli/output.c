@@ -7,7 +7,9 @@
 #include "base/text.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { COLUMNS = 78, BAR_WIDTH = 30 };
@@ -116,6 +118,13 @@ void output_item(FILE *out, unsigned indent, const char *text)
 
 /* ---- Progress ---------------------------------------------------------------------------------*/
 
+/* 0: not known. */
+static int columns_of(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total,
                     bool quiet)
 {
@@ -128,18 +137,36 @@ void progress_begin(struct progress *progress, const char *what, const char *uni
         .started_ns = now,
         .last_ns = now,
         .terminal = isatty(STDERR_FILENO) == 1,
+        .columns = columns_of(STDERR_FILENO),
         .quiet = quiet,
     };
 }
 
-static void draw_bar(const struct progress *progress, double part)
+static void append_bar(struct buffer *line, double part)
 {
-    char bar[BAR_WIDTH + 1];
     size_t full = (size_t)(part * BAR_WIDTH);
-    memset(bar, '#', full);
-    memset(bar + full, '.', BAR_WIDTH - full);
-    bar[BAR_WIDTH] = '\0';
-    fprintf(progress->out, " [%s]", bar);
+    buffer_append_format(line, " [");
+    for (size_t i = 0; i < BAR_WIDTH; i++)
+        buffer_append_char(line, i < full ? '#' : '.');
+    buffer_append_char(line, ']');
+}
+
+static void compose(const struct progress *progress, uint64_t done, uint64_t elapsed_ns,
+                    struct buffer *line)
+{
+    double part = progress->total == 0 ? 0 : (double)done / (double)progress->total;
+    part = part > 1 ? 1 : part;
+    buffer_append_format(line, "%s", progress->what);
+    if (progress->terminal && (progress->columns == 0 || progress->columns > COLUMNS))
+        append_bar(line, part);
+    buffer_append_format(line, " %.0f %%, %s", part * 100, COUNT(done));
+    buffer_append_format(line, " of %s %s", COUNT(progress->total), progress->unit);
+    if (progress->bytes > 0)
+        buffer_append_format(line, ", %s",
+                             RATE((double)progress->bytes * 1e9 / (double)elapsed_ns));
+    if (part > 0)
+        buffer_append_format(line, ", %s left",
+                             DURATION_NS((double)elapsed_ns * (1 - part) / part));
 }
 
 void progress_update(struct progress *progress, uint64_t done)
@@ -150,24 +177,16 @@ void progress_update(struct progress *progress, uint64_t done)
         now - progress->last_ns < (progress->terminal ? second / 10 : 5 * second))
         return;
     progress->last_ns = now;
-    double part = progress->total == 0 ? 0 : (double)done / (double)progress->total;
-    part = part > 1 ? 1 : part;
-    fputs(progress->terminal ? "\r" : "", progress->out);
-    fputs(progress->what, progress->out);
-    if (progress->terminal)
-        draw_bar(progress, part);
-    fprintf(progress->out, " %.0f %%, %s", part * 100, COUNT(done));
-    fprintf(progress->out, " of %s %s", COUNT(progress->total), progress->unit);
-    if (progress->bytes > 0)
-        fprintf(progress->out, ", %s",
-                RATE((double)progress->bytes * 1e9 / (double)(now - progress->started_ns)));
-    if (part > 0) {
-        double left = (double)(now - progress->started_ns) * (1 - part) / part;
-        fprintf(progress->out, ", %s left", DURATION_NS(left));
-    }
+    struct buffer line = {0};
+    compose(progress, done, now - progress->started_ns, &line);
+    /* A line that wraps cannot be drawn over: it ends before the last column. */
+    int most = progress->terminal && progress->columns > 1 ? progress->columns - 1 : INT_MAX;
+    const char *text = line.failed ? "" : buffer_text(&line);
     /* What was drawn before may have been longer: clear the rest of the line. */
-    fputs(progress->terminal ? "\033[K" : "\n", progress->out);
+    fprintf(progress->out, "%s%.*s%s", progress->terminal ? "\r" : "", most, text,
+            progress->terminal ? "\033[K" : "\n");
     fflush(progress->out);
+    buffer_done(&line);
     progress->drawn = progress->terminal;
 }
 

@@ -33,6 +33,8 @@ struct progress {
     const char *what, *unit; /* "replaying", "requests" */
     uint64_t total, last_ns, started_ns;
     uint64_t bytes; /* moved so far, set by the caller: their rate is shown; 0: none are */
+    int columns; /* of the terminal; 0: not known. A narrow one gets no bar, and no line that wraps
+                  */
     bool terminal, quiet, drawn;
 };
 void progress_begin(struct progress *progress, const char *what, const char *unit, uint64_t total,

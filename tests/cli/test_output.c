@@ -127,6 +127,7 @@ static struct progress progress_on(struct page *page, bool terminal, bool quiet)
     progress_begin(&progress, "replaying", "requests", 2000, quiet);
     progress.out = page->out;
     progress.terminal = terminal;
+    progress.columns = 0; /* whatever the tests run on */
     progress.last_ns = 0; /* as if the last drawing was long ago */
     return progress;
 }
@@ -165,6 +166,20 @@ static void test_progress_in_a_log(void **state)
     assert_memory_equal(page.text, start, strlen(start));
     assert_int_equal(page.text[page.length - 1], '\n');
     assert_null(strchr(page.text, '\r'));
+    page_close(&page);
+}
+
+/* A line that is wider than the terminal wraps and cannot be drawn over. */
+static void test_progress_on_a_narrow_terminal(void **state)
+{
+    (void)state;
+    struct page page;
+    page_open(&page);
+    struct progress progress = progress_on(&page, true, false);
+    progress.columns = 38;
+    progress_update(&progress, 1000);
+    fflush(page.out);
+    assert_string_equal(page.text, "\rreplaying 50 %, 1,000 of 2,000 reques\033[K");
     page_close(&page);
 }
 
@@ -208,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_buffer),
         cmocka_unit_test(test_progress_on_a_terminal),
         cmocka_unit_test(test_progress_in_a_log),
+        cmocka_unit_test(test_progress_on_a_narrow_terminal),
         cmocka_unit_test(test_progress_without_bounds),
         cmocka_unit_test(test_quiet_progress),
     };
