@@ -80,6 +80,9 @@ if(TARGET kvshelf)
   if(KVSHELF_PYTHON)
     add_test(NAME server/kill COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/kill.py
       $<TARGET_FILE:kvshelf> 4 WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    add_test(NAME metadata/tls COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/metadata/tls.py
+      $<TARGET_FILE:kvshelf> WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    set_tests_properties(metadata/tls PROPERTIES SKIP_RETURN_CODE 77)
     # `ninja -C build/release server-kill-test-long`
     add_custom_target(server-kill-test-long USES_TERMINAL COMMAND ${KVSHELF_PYTHON}
       ${CMAKE_SOURCE_DIR}/tests/server/kill.py $<TARGET_FILE:kvshelf> 200 1)

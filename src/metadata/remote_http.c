@@ -34,6 +34,7 @@ struct http {
     char *base; /* the URL as given, credentials included, without slashes at its end */
     char *shown;
     bool tls;
+    char *authorities; /* a file of certificates to trust; NULL: the system's */
     struct curl_slist *headers;
     pthread_mutex_t mutex;
     CURL *idle[IDLE_HANDLES_MAX];
@@ -79,6 +80,8 @@ static CURL *new_handle(struct http *http)
     curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(curl, CURLOPT_MAXCONNECTS, 1L);
     curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+    if (http->authorities != NULL)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, http->authorities);
     set_if_known(curl, "MAXAGE_CONN", IDLE_SECONDS_MAX);
     set_if_known(curl, "QUICK_EXIT", 1); /* do not wait for a name server after a timeout */
     return curl;
@@ -166,6 +169,8 @@ static CURLcode attempt_once(struct http *http, CURL *curl, struct attempt *atte
     buffer_clear(attempt->answer);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)left_ms);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms > 0 ? connect_ms : 1));
+    /* libcurl itself asks again when a connection it kept turns out to be dead. */
+    curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, question->repeatable ? 0L : 1L);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, attempt->reason);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, attempt);
@@ -325,6 +330,7 @@ static struct remote_transport *close_http(struct remote_transport *transport)
         explicit_bzero(http->base, strlen(http->base)); /* the credentials */
     free(http->base);
     free(http->shown);
+    free(http->authorities);
     free(http);
     return NULL;
 }
@@ -364,6 +370,18 @@ static void strip_slashes(char *url)
 {
     for (size_t length = strlen(url); length > 0 && url[length - 1] == '/'; length--)
         url[length - 1] = '\0';
+}
+
+/* Which certificates are trusted, by the variables that the curl program and OpenSSL go by. */
+static char *find_authorities(void)
+{
+    static const char *const variables[] = {"CURL_CA_BUNDLE", "SSL_CERT_FILE"};
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *path = getenv(variables[i]);
+        if (path != NULL && path[0] != '\0')
+            return strdup(path);
+    }
+    return NULL;
 }
 
 static bool add_header(struct http *http, const char *line)
@@ -408,6 +426,7 @@ enum kvs_status remote_http_open(const char *url, const char *token_file,
     enum kvs_status status = KVS_OK;
     http->tls = strncmp(url, "https://", 8) == 0;
     http->base = strdup(url);
+    http->authorities = http->tls ? find_authorities() : NULL;
     http->shown = shown_url(url, &problem);
     if (http->shown == NULL && problem != NULL)
         status = error_set(error, KVS_ERR_CONFIG_VALUE, "the URL", "metadata_server_url", problem);
