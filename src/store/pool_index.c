@@ -61,7 +61,7 @@ static void report(struct attempt *attempt)
             "The index of namespace '%s' did not answer; its pages count as misses and are not "
             "stored: %s",
             attempt->pool->ns, attempt->error.message);
-    if (tripped)
+    if (tripped && limiter_take(&store->metadata_trip_lines, now_ns, 1) == 1)
         log_line(&store->log, KVS_LOG_WARNING,
                  "The index failed repeatedly: it is left alone for %" PRIu64
                  " ms, during which every page is a miss.",

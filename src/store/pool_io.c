@@ -205,7 +205,8 @@ static void report(struct kvs_store *store, struct pool *pool, enum page_directi
                  totals->errors,
                  totals->first_errno == 0 ? "none" : strerrordesc_np(totals->first_errno),
                  totals->shorts, totals->overdue, reading ? "misses" : "not stored");
-    if (tripped)
+    struct limiter *trip_lines = reading ? &store->read_trip_lines : &store->write_trip_lines;
+    if (tripped && limiter_take(trip_lines, now_ns, 1) == 1)
         log_line(&store->log, KVS_LOG_WARNING,
                  "%s %s failed repeatedly: it is left alone for %" PRIu64 " ms.",
                  reading ? "Reading from" : "Writing to", pool->path, breaker_pause_ms(breaker));

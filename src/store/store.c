@@ -145,6 +145,9 @@ static void init_limits(struct kvs_store *store)
     limiter_init(&store->metadata_lines, LINE_INTERVAL_NS, 1);
     limiter_init(&store->read_lines, LINE_INTERVAL_NS, 1);
     limiter_init(&store->write_lines, LINE_INTERVAL_NS, 1);
+    limiter_init(&store->metadata_trip_lines, LINE_INTERVAL_NS, 1);
+    limiter_init(&store->read_trip_lines, LINE_INTERVAL_NS, 1);
+    limiter_init(&store->write_trip_lines, LINE_INTERVAL_NS, 1);
     limiter_init(&store->file_lines, LINE_INTERVAL_NS, 1);
     limiter_init(&store->file_checks, CHECK_INTERVAL_NS, 1);
     pthread_mutex_init(&store->pools_mutex, NULL);
@@ -159,6 +162,9 @@ static void done_limits(struct kvs_store *store)
     pthread_mutex_destroy(&store->pools_mutex);
     limiter_done(&store->file_checks);
     limiter_done(&store->file_lines);
+    limiter_done(&store->write_trip_lines);
+    limiter_done(&store->read_trip_lines);
+    limiter_done(&store->metadata_trip_lines);
     limiter_done(&store->write_lines);
     limiter_done(&store->read_lines);
     limiter_done(&store->metadata_lines);

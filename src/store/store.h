@@ -71,6 +71,9 @@ struct kvs_store {
     struct breaker metadata_breaker, read_breaker, write_breaker;
     struct inflight *inflight;
     struct limiter mismatch_lines, metadata_lines, read_lines, write_lines, file_lines, file_checks;
+    /* Of trips: storage of which only a part fails closes a breaker and trips it again and again.
+     */
+    struct limiter metadata_trip_lines, read_trip_lines, write_trip_lines;
     struct stats stats;
 
     atomic_bool poisoned, closing;
