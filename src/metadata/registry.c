@@ -503,6 +503,9 @@ enum kvs_status registry_drop(struct registry *registry, uint32_t rank, const ch
         table_remove(registry, entry);
     pthread_mutex_unlock(&registry->admin);
     entry_release(entry);
+    if (status == KVS_OK)
+        log_line(&registry->options.log, KVS_LOG_INFO,
+                 "Dropped rank %u namespace '%s': all its keys are forgotten.", rank, ns);
     return status;
 }
 

@@ -53,15 +53,28 @@ static void finish_list(struct call *call, char *at)
 
 /* ---- initialize ------------------------------------------------------------------------------*/
 
+/* An engine that may not initialize has no cache: who looks after the server should see it. */
+static void log_refusal(struct call *call)
+{
+    struct service *service = call->service;
+    uint64_t last = atomic_load(&service->refusal_logged_ms);
+    if ((last != 0 && call->now_ms < last + 1000) ||
+        !atomic_compare_exchange_strong(&service->refusal_logged_ms, &last, call->now_ms))
+        return;
+    log_line(&service->log, KVS_LOG_WARNING, "An initialize was refused: %s", call->error.message);
+}
+
 static void serve_initialize(struct call *call)
 {
     const struct body *body = &call->worker->body;
     if (registry_initialize(call->registry, call->route.rank, body->ns, body->num_pages,
                             body->bytes_per_page, body->has_fingerprint ? body->fingerprint : NULL,
-                            &call->error) == KVS_OK)
+                            &call->error) == KVS_OK) {
         call_answer_nothing(call);
-    else
+    } else {
+        log_refusal(call);
         call_answer_error(call);
+    }
 }
 
 /* ---- reserve, get, exists, delete, clear -----------------------------------------------------*/

@@ -5,6 +5,7 @@
 #ifndef KVSHELF_SERVER_REQUEST_H
 #define KVSHELF_SERVER_REQUEST_H
 
+#include "base/log.h"
 #include "metadata/registry.h"
 #include "server/auth.h"
 #include "server/body.h"
@@ -26,6 +27,8 @@ struct service {
     struct auth auth;
     uint64_t started_ms;
     _Atomic(struct registry *) registry; /* NULL until the catalogs are loaded */
+    struct logger log;                   /* set before the first request */
+    _Atomic uint64_t refusal_logged_ms;  /* at most one a second: clients repeat themselves */
     struct worker **workers; /* all of them, for the figures; set before the first request */
     size_t worker_count;
 };

@@ -179,6 +179,7 @@ enum kvs_status server_start(const struct server_options *options, struct servic
         return error_set(error, KVS_ERR_NO_MEMORY, "starting the server");
     server->options = *options;
     server->service = service;
+    service->log = options->log;
     pthread_mutex_init(&server->slow, NULL);
     enum kvs_status status = open_sockets(server, error);
     if (status == KVS_OK)

@@ -107,6 +107,24 @@ static void what_was_answered_outlives_a_kill(void **state)
     }
 }
 
+/* Engines keep their errors to themselves: who looks after the server reads its log. */
+static void what_is_refused_or_dropped_is_logged(void **state)
+{
+    (void)state;
+    struct serving running = SERVING_START("--lease", "0");
+    assert_non_null(
+        strstr(serving_post(&running, "/0/initialize", "{\"num_pages\":1000}"), " 204 "));
+    assert_non_null(
+        strstr(serving_post(&running, "/0/initialize", "{\"num_pages\":999}"), " 409 "));
+    assert_true(
+        serving_wait_for(&running, "An initialize was refused: Rank 0 namespace 'kv' holds 1000"));
+    assert_non_null(strstr(serving_post(&running, "/0/drop", "{}"), " 204 "));
+    assert_true(serving_wait_for(&running, "Dropped rank 0 namespace 'kv'"));
+    kill(running.pid, SIGTERM);
+    assert_int_equal(serving_wait_end(&running), 0);
+    serving_done(&running);
+}
+
 static void a_second_signal_ends_it_at_once(void **state)
 {
     (void)state;
@@ -263,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_signal_stops_it_and_nothing_is_forgotten),
         cmocka_unit_test(what_was_answered_outlives_a_kill),
+        cmocka_unit_test(what_is_refused_or_dropped_is_logged),
         cmocka_unit_test(a_second_signal_ends_it_at_once),
         cmocka_unit_test(the_service_manager_is_told),
         cmocka_unit_test(wrong_starts_are_one_sentence),
