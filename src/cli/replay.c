@@ -129,7 +129,7 @@ static enum kvs_status judge(const struct replay_result *result, const struct wo
                              struct kvs_error *error)
 {
     if (result->wrong_bytes > 0)
-        return error_set(error, KVS_ERR_WRONG_BYTES, NUM(result->wrong_pages), place->path);
+        return error_set(error, KVS_ERR_WRONG_BYTES, place->path, NUM(result->wrong_pages));
     if (result->pages_failed > 0)
         return error_set(error, KVS_ERR_PAGES_NOT_WRITTEN, NUM(result->pages_failed), place->path,
                          result->pages_no_space > 0 ? "there is no space left"

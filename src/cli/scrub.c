@@ -211,7 +211,7 @@ static bool say_what_is_left(const struct scrub_report *report)
             output_error(stderr, false, &catalog->error);
             good = false;
         } else if (left > 0) {
-            error_set(&error, KVS_ERR_WRONG_BYTES, NUM(left), catalog->path);
+            error_set(&error, KVS_ERR_WRONG_BYTES, catalog->path, NUM(left));
             output_error(stderr, false, &error);
             good = false;
         }
