@@ -240,15 +240,17 @@ enum kvs_status image_check(const struct image_dir *dir, const char *name,
 
 /* ---- Finding the truth ----*/
 
-/* The boot id in binary; all zero when the kernel does not tell, which matches nothing. */
-static void read_boot_id(uint8_t ret_id[IMAGE_BOOT_ID_BYTES])
+/* The boot id in binary; all zero when the kernel does not tell, which matches nothing. 0 or an
+ * errno: that it could not be read now must not pass for another boot. */
+static int read_boot_id(uint8_t ret_id[IMAGE_BOOT_ID_BYTES])
 {
     char text[64] = "";
     memset(ret_id, 0, IMAGE_BOOT_ID_BYTES);
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
+        return errno == ENOENT || errno == EACCES || errno == EPERM ? 0 : errno;
     ssize_t length = read(fd, text, sizeof(text) - 1);
+    int failure = length < 0 ? errno : 0;
     close(fd);
     size_t digits = 0;
     for (ssize_t i = 0; i < length && digits < 2 * IMAGE_BOOT_ID_BYTES; i++) {
@@ -259,18 +261,19 @@ static void read_boot_id(uint8_t ret_id[IMAGE_BOOT_ID_BYTES])
         ret_id[digits / 2] = (uint8_t)(ret_id[digits / 2] << 4 | value);
         digits++;
     }
+    return failure;
 }
 
-static void set_owner(struct image *image)
+static int set_owner(struct image *image)
 {
     struct live_owner *owner = &image->owner;
     owner->os = image->dir->os;
     memcpy(owner->id, image->header.id, sizeof(owner->id));
-    read_boot_id(owner->boot_id);
     owner->num_pages = image->header.num_pages;
     owner->dir_device = image->dir->device;
     owner->dir_inode = image->dir->inode;
     owner->path = image->path;
+    return read_boot_id(owner->boot_id);
 }
 
 /* Caution is kept until its time has passed, however this start came about. */
@@ -286,24 +289,25 @@ static enum catalog_origin keep_caution(const struct image *image, enum catalog_
     return unsettled && earlier > origin ? earlier : origin;
 }
 
-/* Uses the live array that a killed run of this boot has left, when there is one. */
-static bool adopt_live(struct image *image)
+/* Uses the live array that a killed run of this boot has left, when there is one. While that is not
+ * known nothing is opened: a new live array would take the place of the old one. */
+static enum kvs_status adopt_live(struct image *image, bool *ret_adopted, struct kvs_error *error)
 {
-    const struct image_header *header = &image->header;
-    enum live_found found = live_attach(&image->live, &image->owner);
-    if (found == LIVE_LOCKED) {
-        /* The directory is a copy of one in use: from here on they are two catalogs. */
+    struct image_header *header = &image->header;
+    bool clean = header->clean != 0;
+    int failure;
+    enum live_found found =
+        live_attach(&image->live, &image->owner, clean ? 0 : header->token, &failure);
+    if (found == LIVE_FAILED && !clean)
+        return io_error(error, "open the live array of", image->path, failure, 0);
+    if (found == LIVE_OTHERS) {
+        /* The directory is a copy: from here on they are two catalogs. */
         if (image_os_random(image->owner.id, sizeof(image->owner.id)) != 0)
-            return false;
-        memcpy(image->header.id, image->owner.id, sizeof(image->header.id));
-        return false;
+            return error_set(error, KVS_ERR_INTERNAL, "the kernel gives no random numbers");
+        memcpy(header->id, image->owner.id, sizeof(header->id));
     }
-    if (found != LIVE_FOUND)
-        return false;
-    if (header->clean == 0 && live_matches(image->live.block, &image->owner, header->token))
-        return true;
-    live_close(&image->live);
-    return false;
+    *ret_adopted = found == LIVE_FOUND;
+    return KVS_OK;
 }
 
 /* The same for a run whose live array was the image itself. */
@@ -395,8 +399,14 @@ static enum kvs_status find_truth(struct image *image, uint64_t now_ms, struct k
     struct live_block block;
     struct catalog_state state = image->header.state;
     enum catalog_origin origin = CATALOG_KILLED;
-    set_owner(image);
-    if (!adopt_live(image)) {
+    bool adopted = false;
+    int failure = set_owner(image);
+    enum kvs_status status = failure == 0
+                                 ? adopt_live(image, &adopted, error)
+                                 : io_error(error, "tell the boot of", image->path, failure, 0);
+    if (status != KVS_OK)
+        return status;
+    if (!adopted) {
         bool was_live = mapped_was_live(image, &block);
         if (was_live)
             state = block.state;
@@ -407,7 +417,7 @@ static enum kvs_status find_truth(struct image *image, uint64_t now_ms, struct k
         if (origin == CATALOG_POWER_LOST && state.next_generation < UINT64_C(1) << 52)
             /* Above every generation of the lost tail, whatever the wall clock says now. */
             state.next_generation += UINT64_C(1) << 32;
-        enum kvs_status status = make_live(image, &state, was_live, error);
+        status = make_live(image, &state, was_live, error);
         if (status != KVS_OK)
             return status;
     }
@@ -500,6 +510,14 @@ enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
     header.unsettled_origin = unsettled_until_ms != 0 ? (uint32_t)image->origin : 0;
     memcpy(header.boot_id, image->owner.boot_id, sizeof(header.boot_id));
 
+    /* A run that was killed between the image and `token` is in the image as `next_token`, which is
+     * about to be written over. */
+    if (block->next_token != 0 && block->next_token == image->header.token)
+        __atomic_store_n(&block->token, block->next_token, __ATOMIC_SEQ_CST);
+    /* A start that died before its last store is known by its next_token only: that must not be
+     * overwritten while the image still holds the same. */
+    if (block->next_token != 0 && block->next_token == image->header.token)
+        __atomic_store_n(&block->token, block->next_token, __ATOMIC_SEQ_CST);
     __atomic_store_n(&block->next_token, header.token, __ATOMIC_SEQ_CST);
     status = write_header(image, &header, error);
     if (status != KVS_OK)

@@ -80,24 +80,78 @@ bool live_matches(const struct live_block *block, const struct live_owner *owner
            block_is_of(block, owner) && (block->token == token || block->next_token == token);
 }
 
-enum live_found live_attach(struct live *live, const struct live_owner *owner)
+/* Everything else that open() says leaves a file where it is: it must not pass for a lost one. */
+static bool means_absent(int failure)
+{
+    return failure == ENOENT || failure == ENOTDIR || failure == ELOOP || failure == ENXIO ||
+           failure == EACCES || failure == EPERM;
+}
+
+static bool is_in_directory_of(const struct live_block *block, const struct live_owner *owner)
+{
+    return block->dir_device == owner->dir_device && block->dir_inode == owner->dir_inode;
+}
+
+/* Is the image that the block was made for still where it was? */
+static bool first_image_is_there(const struct live_block *block)
+{
+    char path[LIVE_PATH_BYTES];
+    struct stat image, dir;
+    memcpy(path, block->path, sizeof(path));
+    path[sizeof(path) - 1] = 0;
+    if (path[0] != '/' || stat(path, &image) != 0)
+        return false;
+    *(strrchr(path, '/') + 1) = 0;
+    return stat(path, &dir) == 0 && (uint64_t)dir.st_dev == block->dir_device &&
+           (uint64_t)dir.st_ino == block->dir_inode;
+}
+
+/* Copies of a directory hold images of one id. The live array belongs to the directory it was made
+ * in, or that the image was moved to: a copy must neither use it nor put its own in its place. */
+static enum live_found whose_is(const struct live_block *block, const struct live_owner *owner,
+                                uint64_t token)
+{
+    if (!block_is_of(block, owner))
+        return LIVE_ABSENT;
+    bool ours = is_in_directory_of(block, owner);
+    if (!live_matches(block, owner, token))
+        return ours ? LIVE_ABSENT : LIVE_OTHERS;
+    return ours || !first_image_is_there(block) ? LIVE_FOUND : LIVE_OTHERS;
+}
+
+static void set_place(struct live_block *block, const struct live_owner *owner)
+{
+    block->dir_device = owner->dir_device;
+    block->dir_inode = owner->dir_inode;
+    snprintf(block->path, sizeof(block->path), "%s", owner->path);
+}
+
+enum live_found live_attach(struct live *live, const struct live_owner *owner, uint64_t token,
+                            int *ret_failure)
 {
     *live = (struct live){.fd = -1};
     live_path(live->path, sizeof(live->path), owner);
     struct stat stat;
     int fd = open_own_locked(live->path, &stat);
-    if (fd < 0)
-        return errno == EWOULDBLOCK ? LIVE_LOCKED : LIVE_ABSENT;
-    if ((uint64_t)stat.st_size == live_bytes(owner) &&
-        live_map(live, live_bytes(owner), fd, 0) == 0) {
-        live->fd = fd;
-        if (block_is_of(live->block, owner))
-            return LIVE_FOUND;
-        live_close(live);
-        return LIVE_ABSENT;
+    if (fd < 0) {
+        *ret_failure = errno;
+        return errno == EWOULDBLOCK ? LIVE_OTHERS : means_absent(errno) ? LIVE_ABSENT : LIVE_FAILED;
     }
-    close(fd);
-    return LIVE_ABSENT;
+    int failure = 0;
+    enum live_found found = LIVE_ABSENT;
+    if ((uint64_t)stat.st_size == live_bytes(owner))
+        failure = live_map(live, live_bytes(owner), fd, 0);
+    live->fd = fd;
+    if (failure != 0)
+        found = LIVE_FAILED;
+    else if (live->block != NULL)
+        found = whose_is(live->block, owner, token);
+    if (found == LIVE_FOUND)
+        set_place(live->block, owner);
+    else
+        live_close(live);
+    *ret_failure = failure;
+    return found;
 }
 
 /* Filling /dev/shm to the brim would break others on this machine. */
@@ -156,9 +210,7 @@ void live_reset_block(struct live *live, const struct live_owner *owner)
     memcpy(block->id, owner->id, IMAGE_ID_BYTES);
     memcpy(block->boot_id, owner->boot_id, IMAGE_BOOT_ID_BYTES);
     block->num_pages = owner->num_pages;
-    block->dir_device = owner->dir_device;
-    block->dir_inode = owner->dir_inode;
-    snprintf(block->path, sizeof(block->path), "%s", owner->path);
+    set_place(block, owner);
 }
 
 void live_unlink(const struct live_owner *owner)

@@ -54,11 +54,16 @@ static inline struct slot *live_slots(const struct live *live)
 
 enum live_found {
     LIVE_FOUND,  /* mapped */
-    LIVE_ABSENT, /* no such file, or one that is not ours, not whole or of another boot */
-    LIVE_LOCKED, /* another process uses it: the image is a copy of that process's */
+    LIVE_ABSENT, /* no such file, or one that is of no use: not ours, not whole, of another boot or
+                    of a run with another token */
+    LIVE_OTHERS, /* another process uses it, or it belongs to another directory: the image is a copy
+                    of the one there */
+    LIVE_FAILED, /* it may be there, and cannot be looked at now */
 };
-/* Maps the file of this owner on /dev/shm, when it is there and whole. */
-enum live_found live_attach(struct live *live, const struct live_owner *owner);
+/* Maps the file of this owner on /dev/shm, when it is whole and of a run with this token (0: none).
+ * ret_failure: an errno, of LIVE_FAILED. */
+enum live_found live_attach(struct live *live, const struct live_owner *owner, uint64_t token,
+                            int *ret_failure);
 
 /* Makes one with zero slots; any old one is replaced. 0 or an errno; ENOSPC also when it would take
  * more than 7/8 of what is free there. */

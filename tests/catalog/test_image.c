@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -386,6 +387,71 @@ static void no_copy_of_the_header_stays_clean(void **state)
 
 /* ---- A live array that is not the right one ----*/
 
+/* The second one dies before its own token is in the image, which holds that of the first. */
+static void dying_twice_while_the_run_begins_loses_nothing(void **state)
+{
+    (void)state;
+    for (size_t torn = 0; torn <= IMAGE_BLOCK_BYTES; torn += 512) {
+        struct run run;
+        struct kvs_error error;
+        unlink(image_path_text);
+        create();
+        reopen(&run, CATALOG_NEW);
+        store(&run, 1, 1);
+        kill_run(&run);
+
+        assert_int_equal(prepare(&run, &error), KVS_OK);
+        uint64_t token = live_block_of(&run)->token;
+        assert_int_equal(image_begin(run.image, 0, &error), KVS_OK);
+        live_block_of(&run)->token = token;
+        kill_run(&run);
+
+        assert_int_equal(prepare(&run, &error), KVS_OK);
+        kept_faults.writes_left = 1; /* the copy that was found is made safe */
+        kept_faults.syncs_work = true;
+        kept_faults.torn_bytes = torn;
+        assert_int_equal(image_begin(run.image, 0, &error), KVS_ERR_CATALOG_IO);
+        kill_run(&run);
+        kept_faults.writes_left = -1;
+        reopen(&run, CATALOG_KILLED);
+        assert_there(&run, 1, 1);
+        kill_run(&run);
+        kept_lose_shm(&place);
+    }
+}
+
+/* Out of descriptors, say: a live array that cannot be looked at is not a lost one. */
+static void what_cannot_be_looked_at_is_not_lost(void **state)
+{
+    (void)state;
+    struct run run;
+    create();
+    reopen(&run, CATALOG_NEW);
+    store(&run, 1, 1);
+    kill_run(&run);
+
+    int lowest = dup(STDERR_FILENO);
+    close(lowest);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    enum kvs_status status = KVS_ERR_CATALOG_IO;
+    int spare = 0;
+    for (; status != KVS_OK; spare++) {
+        struct rlimit few = {(rlim_t)(lowest + spare), before.rlim_max};
+        struct kvs_error error = {0};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        status = prepare(&run, &error);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+        if (status != KVS_OK)
+            assert_int_equal(status, KVS_ERR_CATALOG_IO);
+    }
+    assert_true(spare >= 2);
+    assert_int_equal(run.origin, CATALOG_KILLED);
+    assert_int_equal(image_begin(run.image, 0, NULL), KVS_OK);
+    assert_there(&run, 1, 1);
+    kill_run(&run);
+}
+
 static void copy_file(const char *from, const char *to)
 {
     size_t length;
@@ -525,6 +591,95 @@ static void a_copied_directory_becomes_a_catalog_of_its_own(void **state)
     reopen(&run, CATALOG_KILLED);
     assert_there(&run, 2, 1);
     kill_run(&run);
+}
+
+/* Makes `dir` a directory beside the first one, with a copy of its image. */
+static void go_to_copy(const char *name)
+{
+    static char path[KEPT_PATH_BYTES + 32];
+    char file[2 * KEPT_PATH_BYTES];
+    struct stat stat;
+    snprintf(path, sizeof(path), "%s/%s", place.root, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(file, sizeof(file), "%s/3.kv.kvc", path);
+    copy_file(image_path_text, file);
+    dir.path = path;
+    dir.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(dir.fd >= 0 && fstat(dir.fd, &stat) == 0);
+    dir.device = (uint64_t)stat.st_dev;
+    dir.inode = (uint64_t)stat.st_ino;
+}
+
+/* The original was killed, and its live array is what it has answered for. */
+static void opening_a_copy_takes_nothing_from_the_original(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool older; /* the original has run once more since the copy was made */
+        bool stopped;
+    } cases[] = {
+        {"same", false, false},
+        {"same-stopped", false, true},
+        {"older", true, false},
+        {"older-stopped", true, true},
+    };
+    struct image_dir first = dir;
+    struct run run;
+    create();
+    reopen(&run, CATALOG_NEW);
+    store(&run, 1, 1);
+    assert_int_equal(write_behind(&run), KVS_OK);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        store(&run, 10 + i, 1);
+        kill_run(&run);
+        go_to_copy(cases[i].name);
+        struct image_dir copy = dir;
+        dir = first;
+        if (cases[i].older) {
+            reopen(&run, CATALOG_KILLED);
+            kill_run(&run);
+        }
+        dir = copy;
+        reopen(&run, CATALOG_POWER_LOST);
+        assert_there(&run, 1, 1);
+        if (cases[i].stopped)
+            stop_run(&run);
+        else
+            kill_run(&run);
+        close(dir.fd);
+        dir = first;
+        reopen(&run, CATALOG_KILLED);
+        for (unsigned k = 0; k <= i; k++)
+            assert_there(&run, 10 + k, 1);
+    }
+    kill_run(&run);
+}
+
+/* By copying, to another disk: the live array goes along, and nothing that is done later to the old
+ * place reaches it. */
+static void a_moved_directory_keeps_its_live_array(void **state)
+{
+    (void)state;
+    struct image_dir first = dir;
+    struct run run;
+    create();
+    reopen(&run, CATALOG_NEW);
+    store(&run, 1, 1);
+    kill_run(&run);
+    go_to_copy("moved");
+    assert_int_equal(unlink(image_path_text), 0);
+    reopen(&run, CATALOG_KILLED);
+    assert_there(&run, 1, 1);
+    store(&run, 2, 1);
+    kill_run(&run);
+    const uint8_t none[1][IMAGE_ID_BYTES] = {{0}};
+    assert_int_equal(live_sweep(&place.os, first.device, first.inode, none, 0), 0);
+    reopen(&run, CATALOG_KILLED);
+    assert_there(&run, 2, 1);
+    kill_run(&run);
+    close(dir.fd);
+    dir = first;
 }
 
 static void orphans_of_a_directory_are_swept(void **state)
@@ -1144,11 +1299,15 @@ int main(void)
         TEST(a_power_cut_loses_only_what_was_not_written),
         TEST(dying_before_the_run_begins_changes_nothing),
         TEST(dying_while_the_run_begins_loses_nothing),
+        TEST(dying_twice_while_the_run_begins_loses_nothing),
+        TEST(what_cannot_be_looked_at_is_not_lost),
         TEST(no_copy_of_the_header_stays_clean),
         TEST(an_old_live_array_never_meets_a_newer_image),
         TEST(a_clean_image_needs_no_live_array),
         TEST(a_live_array_of_something_else_is_not_used),
         TEST(a_copied_directory_becomes_a_catalog_of_its_own),
+        TEST(opening_a_copy_takes_nothing_from_the_original),
+        TEST(a_moved_directory_keeps_its_live_array),
         TEST(orphans_of_a_directory_are_swept),
         TEST(a_sweep_disturbs_no_other_directory),
         TEST(removing_leaves_nothing),

@@ -86,7 +86,8 @@ static void remember_durable(int fd)
 static int faulty_fdatasync(int fd)
 {
     pthread_mutex_lock(&lock);
-    int result = kept_faults.writes_left == 0 ? injected() : fdatasync(fd);
+    bool fails = kept_faults.writes_left == 0 && !kept_faults.syncs_work;
+    int result = fails ? injected() : fdatasync(fd);
     if (result == 0)
         remember_durable(fd);
     pthread_mutex_unlock(&lock);

@@ -22,6 +22,7 @@ struct kept_place {
 /* What the system calls of the place do. kept_make() sets all to "no fault". */
 struct kept_faults {
     int writes_left;   /* -1: no limit; every pwrite and fdatasync after that many pwrites fails */
+    bool syncs_work;   /* ... but fdatasync goes on to work */
     size_t torn_bytes; /* the first write that fails leaves this many bytes of itself */
     int failure;       /* errno of what fails; 0 stands for EIO */
     bool shm_full, disk_full;
