@@ -43,12 +43,12 @@ static struct bounce *bounce_new(struct kvs_store *store, const struct pool *poo
         return NULL;
     bounce->stride = (pool->bytes_per_page + align - 1) / align * align;
     bounce->bytes = n * bounce->stride;
-    if (!inflight_take(store->inflight, bounce->bytes, deadline_ns)) {
+    if (!inflight_take(store->network_inflight, bounce->bytes, deadline_ns)) {
         *ret_late = true;
         free(bounce);
         return NULL;
     }
-    bounce->inflight = inflight_ref(store->inflight);
+    bounce->inflight = inflight_ref(store->network_inflight);
     bounce->memory = aligned_alloc(align, bounce->bytes);
     if (bounce->memory == NULL) {
         bounce_free(bounce);

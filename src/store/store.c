@@ -127,7 +127,8 @@ static enum kvs_status assemble(struct kvs_store *store, struct kvs_error *error
     if (status != KVS_OK)
         return status;
     store->inflight = inflight_new(options->max_inflight_bytes);
-    if (store->inflight == NULL)
+    store->network_inflight = inflight_new(options->max_inflight_bytes);
+    if (store->inflight == NULL || store->network_inflight == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a store");
     status = pool_open(store, NULL, options->bytes_per_page, options->file_size, false,
                        &store->pools[KVS_POOL_KV], error);
@@ -184,6 +185,7 @@ static void dismantle(struct kvs_store *store)
     if (store->metadata != NULL)
         store->metadata->ops->close(store->metadata);
     inflight_unref(store->inflight);
+    inflight_unref(store->network_inflight);
     done_limits(store);
     config_done(&store->config);
     free(store);
@@ -258,7 +260,8 @@ void kvs_store_get_stats(const struct kvs_store *store, struct kvs_store_stats *
     out.metadata_breaker_trips = breaker_trips(&store->metadata_breaker);
     out.read_breaker_trips = breaker_trips(&store->read_breaker);
     out.write_breaker_trips = breaker_trips(&store->write_breaker);
-    out.inflight_bytes = inflight_bytes(store->inflight);
-    out.backpressure_waits = inflight_waits(store->inflight);
+    out.inflight_bytes = inflight_bytes(store->inflight) + inflight_bytes(store->network_inflight);
+    out.backpressure_waits =
+        inflight_waits(store->inflight) + inflight_waits(store->network_inflight);
     *ret_stats = out;
 }

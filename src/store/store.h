@@ -69,7 +69,8 @@ struct kvs_store {
     pthread_mutex_t pools_mutex; /* held while a pool is added */
 
     struct breaker metadata_breaker, read_breaker, write_breaker;
-    struct inflight *inflight;
+    /* Two bounds of max_inflight_bytes: what hangs on a network must not hold up local files. */
+    struct inflight *inflight, *network_inflight;
     struct limiter mismatch_lines, metadata_lines, read_lines, write_lines, file_lines, file_checks;
     /* Of trips: storage of which only a part fails closes a breaker and trips it again and again.
      */

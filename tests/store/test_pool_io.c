@@ -125,6 +125,35 @@ static void test_close_with_overdue_io(void **state)
     fixture_free(f);
 }
 
+/* A pool's file may be a link to another file system: what hangs there holds up nobody here. */
+static void test_hung_mount_holds_up_no_local_pool(void **state)
+{
+    (void)state;
+    struct store_fixture *f = fixture_new();
+    f->engine.needs_deadline = true;
+    f->options.max_inflight_bytes = 4096;
+    f->options.client_timeout = 0.01;
+    fixture_open(f);
+    fake_engine_fault(&f->engine, FAKE_LATE, 1, 1, false, true);
+    assert_int_equal(fixture_set(f, 0, 1), 0);
+    assert_int_equal(fixture_stats(f).inflight_bytes, 4096);
+
+    f->engine.needs_deadline = false;
+    const struct kvs_pool_options local = {
+        .size = sizeof(local), .name = "mamba", .bytes_per_page = 64, .file_size = 640};
+    uint32_t number;
+    assert_int_equal(kvs_store_add_pool(f->store, &local, &number, NULL), KVS_OK);
+    atomic_fetch_add(&f->now_ns, 40 * SECOND); /* the breaker lets one page through */
+    uint8_t page[64] = {7};
+    const void *buffer = page;
+    bool stored = false;
+    kvs_store_batch_set(f->store, number, 1, f->keys, &buffer, &stored);
+    assert_true(stored);
+    fake_engine_release(&f->engine);
+    assert_int_equal(fixture_stats(f).inflight_bytes, 0);
+    fixture_free(f);
+}
+
 /* ---- Back-pressure -------------------------------------------------------------------------- */
 
 struct writers {
@@ -208,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_overdue_reads),
         cmocka_unit_test(test_overdue_writes_keep_their_page),
         cmocka_unit_test(test_hung_mount_holds_bounded_memory),
+        cmocka_unit_test(test_hung_mount_holds_up_no_local_pool),
         cmocka_unit_test(test_close_with_overdue_io),
         cmocka_unit_test(test_writers_wait_for_each_other),
     };
