@@ -131,7 +131,7 @@ static enum kvs_status judge(const struct replay_result *result, const struct wo
     if (result->wrong_bytes > 0)
         return error_set(error, KVS_ERR_WRONG_BYTES, place->path, NUM(result->wrong_pages));
     if (result->pages_failed > 0)
-        return error_set(error, KVS_ERR_PAGES_NOT_WRITTEN, NUM(result->pages_failed), place->path,
+        return error_set(error, KVS_ERR_PAGES_NOT_WRITTEN, place->path, NUM(result->pages_failed),
                          result->pages_no_space > 0 ? "there is no space left"
                                                     : "writing failed, as said above");
     return KVS_OK;
@@ -242,7 +242,7 @@ const struct cli_command cli_replay = {
              "block of 512 "
              "tokens, and input_length, in tokens. The traces published by the Mooncake project "
              "have this "
-             "form. Equal ids mean equal prefixes.\n"
+             "form. Equal ids mean equal prefixes. TRACE.jsonl may be -, standard input.\n"
              "\n"
              "Every id is a page with one key and bytes of its own. A request first asks for all "
              "its pages; "

@@ -167,8 +167,11 @@ enum kvs_status stat_dir_read(const char *path, struct stat_dir *ret_dir, struct
                          strchr(path, ':') == NULL
                              ? "no such directory"
                              : "no such directory, and the URL of a server begins with http://");
-    if (fd < 0)
-        return error_set(error, KVS_ERR_CATALOG_IO, "look for", path, strerror(errno));
+    if (fd < 0) {
+        char reason[160];
+        snprintf(reason, sizeof(reason), "it cannot be opened: %s", strerror(errno));
+        return error_set(error, KVS_ERR_CATALOG_DIR, path, reason);
+    }
     ret_dir->filesystem = filesystem_of(fd);
     ret_dir->in_use_by = lock_holder(fd);
     /* Not directory_open(), which locks. */

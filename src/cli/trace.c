@@ -247,7 +247,9 @@ static enum kvs_status read_lines(struct reading *reading, struct lines *lines, 
 enum kvs_status trace_read(const char *path, size_t limit, struct trace *ret_trace,
                            struct kvs_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool standard_input = strcmp(path, "-") == 0;
+    int fd =
+        standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return error_set(error, KVS_ERR_TRACE_OPEN, path, strerror(errno));
     struct lines lines = {.path = path, .fd = fd, .bytes = malloc(TRACE_LINE_MAX + 1)};

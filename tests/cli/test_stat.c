@@ -273,7 +273,7 @@ static void says_where_there_is_none(void **state)
     assert_non_null(strstr(error.message, "begins with http://"));
     stat_dir_done(&dir);
     snprintf(path, sizeof path, "%s/printed/0.kv.kvc", place);
-    assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_IO);
+    assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_DIR); /* a file */
     stat_dir_done(&dir);
     struct program_result result = PROGRAM("stat", path);
     assert_int_equal(result.exit_code, 1);

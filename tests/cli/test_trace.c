@@ -201,6 +201,26 @@ static void refuses_what_is_no_trace(void **state)
     unlink(file.path);
 }
 
+static void reads_standard_input(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"input_length\": 512, \"hash_ids\": [7]}\n";
+    struct trace trace = {0};
+    struct kvs_error error;
+    struct file file;
+    file_write(&file, text, sizeof text - 1);
+    int before = dup(STDIN_FILENO), fd = open(file.path, O_RDONLY);
+    assert_int_equal(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    enum kvs_status status = trace_read("-", 0, &trace, &error);
+    dup2(before, STDIN_FILENO);
+    close(before);
+    close(fd);
+    unlink(file.path);
+    assert_int_equal(status, KVS_OK);
+    assert_int_equal(trace.num_requests, 1);
+    trace_done(&trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +231,7 @@ int main(void)
         cmocka_unit_test(takes_the_longest_line_there_may_be),
         cmocka_unit_test(refuses_more_ids_than_one_call_may_have),
         cmocka_unit_test(refuses_what_is_no_trace),
+        cmocka_unit_test(reads_standard_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
