@@ -30,9 +30,10 @@ static inline size_t trace_count(const struct trace *trace, size_t request)
     return trace->first[request + 1] - trace->first[request];
 }
 
-/* Reads the first `limit` requests (0: all) of the file, or of standard input ("-"). Lines after them
- * are not looked at. Empty lines are skipped. Errors: KVS_ERR_TRACE_OPEN (missing or unreadable),
- * KVS_ERR_TRACE_EMPTY, KVS_ERR_TRACE_LINE (names the line), KVS_ERR_NO_MEMORY. Zero or set
+/* Reads the first `limit` requests (0: all) of the file, or of standard input ("-"). Lines after
+ * them are not looked at. Empty lines are skipped. Errors: KVS_ERR_TRACE_OPEN (missing or
+ * unreadable), KVS_ERR_TRACE_EMPTY, KVS_ERR_TRACE_LINE (names the line), KVS_ERR_NO_MEMORY. Zero or
+ * set
  * `*ret_trace` is ended with trace_done(). */
 enum kvs_status trace_read(const char *path, size_t limit, struct trace *ret_trace,
                            struct kvs_error *error);
