@@ -32,6 +32,14 @@ enum breaker_answer breaker_ask(struct breaker *breaker, uint64_t now_ns)
     return answer;
 }
 
+bool breaker_closed(struct breaker *breaker)
+{
+    pthread_mutex_lock(&breaker->mutex);
+    bool closed = !breaker->open;
+    pthread_mutex_unlock(&breaker->mutex);
+    return closed;
+}
+
 static void trip(struct breaker *breaker, uint64_t now_ns)
 {
     if (breaker->pause_ns == 0)

@@ -31,6 +31,10 @@ void breaker_done(struct breaker *breaker);
  * breaker_report() or breaker_cancel(). */
 enum breaker_answer breaker_ask(struct breaker *breaker, uint64_t now_ns);
 
+/* Whether it lets everything through now, for whoever has reported a probe: asking again could be
+ * answered with another one. */
+bool breaker_closed(struct breaker *breaker);
+
 /* What came of what was tried; any success ends the row of failures. `at_once`: trip whatever the
  * count (the disk is full, the call ran into its deadline). Returns true when this call tripped it,
  * for the one log line. */

@@ -97,8 +97,7 @@ static void read_pages(struct kvs_store *store, struct pool *pool, struct chunk 
     if (answer == BREAKER_REFUSES)
         return;
     pool_transfer(store, pool, chunk, PAGE_READ, uncached, deadline_ns);
-    if (answer != BREAKER_PROBES ||
-        breaker_ask(&store->read_breaker, store_now_ns(store)) != BREAKER_ALLOWS)
+    if (answer != BREAKER_PROBES || !breaker_closed(&store->read_breaker))
         return;
     for (size_t k = 0; k < chunk->keys; k++)
         chunk->key[k].moves = chunk->key[k].held;

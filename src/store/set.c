@@ -167,7 +167,7 @@ static void probe(struct kvs_store *store, struct pool *pool, struct chunk *chun
         breaker_cancel(&store->write_breaker);
         return;
     }
-    if (breaker_ask(&store->write_breaker, store_now_ns(store)) != BREAKER_ALLOWS)
+    if (!breaker_closed(&store->write_breaker))
         return;
     for (size_t k = 0; k < chunk->keys; k++)
         if (chunk->key[k].waiting)

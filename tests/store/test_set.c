@@ -571,6 +571,32 @@ static void test_clear_while_writing(void **state)
     fixture_free(f);
 }
 
+/* Between the failure of a probe and the next look at the clock more time may pass than the pause
+ * lasts: the path is looked at, a line is logged, the machine sleeps. */
+static uint64_t hasty_clock(void *arg)
+{
+    return atomic_fetch_add((_Atomic uint64_t *)arg, 40ull * 1000 * 1000 * 1000);
+}
+
+static void test_breakers_outlive_slow_probes(void **state)
+{
+    (void)state;
+    struct store_fixture *f = fixture_new();
+    fixture_open(f);
+    assert_int_equal(fixture_set(f, 0, 16), 16);
+    f->store->parts.now_ns = hasty_clock;
+    f->store->parts.now_arg = &f->now_ns;
+    for (int writing = 0; writing < 2; writing++) {
+        f->engine.error_number = EIO;
+        fake_engine_fault(&f->engine, FAKE_ERROR, 1, UINT64_MAX, writing == 0, writing == 1);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(writing ? fixture_set(f, 100, 16) : fixture_get(f, 0, 16), 0);
+        fake_engine_fault(&f->engine, FAKE_NONE, 0, 0, false, false);
+        assert_int_equal(writing ? fixture_set(f, 100, 16) : fixture_get(f, 0, 16), 16);
+    }
+    fixture_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -600,6 +626,7 @@ int main(void)
         cmocka_unit_test(test_absurd_answers_of_the_index),
         cmocka_unit_test(test_late_confirm_is_not_stored),
         cmocka_unit_test(test_clear_while_writing),
+        cmocka_unit_test(test_breakers_outlive_slow_probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
