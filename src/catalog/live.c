@@ -224,8 +224,10 @@ void live_close(struct live *live)
 {
     if (live->block != NULL)
         munmap(live->block, (size_t)live->bytes);
-    if (live->fd >= 0)
+    if (live->fd >= 0) {
+        flock(live->fd, LOCK_UN); /* a child that was forked meanwhile has the descriptor, too */
         close(live->fd);
+    }
     live->block = NULL;
     live->fd = -1;
 }

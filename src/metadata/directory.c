@@ -81,10 +81,13 @@ static enum kvs_status check_filesystem(const struct directory *dir, struct kvs_
 
 /* ---- The lock ----*/
 
-static enum kvs_status in_use(const struct directory *dir, int fd, struct kvs_error *error)
+static enum kvs_status in_use(const struct directory *dir, struct kvs_error *error)
 {
     char text[32] = "", owner[64] = "another process";
-    ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+    int fd = openat(dir->images.fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t length = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+    if (fd >= 0)
+        close(fd);
     long pid = length > 0 ? strtol(text, NULL, 10) : 0;
     if (pid > 0)
         snprintf(owner, sizeof(owner), "process %ld (or a child it has forked)", pid);
@@ -99,8 +102,12 @@ static bool lock_is_current(const struct directory *dir, int fd)
            ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
+/* Both the directory itself and the file in it are locked. The file tells people and tools whose it
+ * is, but somebody may remove it as a remnant, and a second process would lock the next one. */
 static enum kvs_status take_lock(struct directory *dir, struct kvs_error *error)
 {
+    if (flock(dir->images.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return in_use(dir, error);
     for (;;) {
         int fd = openat(dir->images.fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
@@ -108,7 +115,7 @@ static enum kvs_status take_lock(struct directory *dir, struct kvs_error *error)
         if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
             int failure = errno;
             enum kvs_status status = failure == EWOULDBLOCK
-                                         ? in_use(dir, fd, error)
+                                         ? in_use(dir, error)
                                          : dir_error(error, dir->path, "flock", failure);
             close(fd);
             return status;
@@ -266,10 +273,15 @@ void directory_close(struct directory *dir)
 {
     if (dir->path == NULL)
         return;
-    if (dir->lock_fd >= 0)
+    /* Unlocked by name: a child that was forked meanwhile has the descriptors, too. */
+    if (dir->lock_fd >= 0) {
+        flock(dir->lock_fd, LOCK_UN);
         close(dir->lock_fd);
-    if (dir->images.fd >= 0)
+    }
+    if (dir->images.fd >= 0) {
+        flock(dir->images.fd, LOCK_UN);
         close(dir->images.fd);
+    }
     free(dir->path);
     *dir = (struct directory){0};
 }

@@ -164,6 +164,47 @@ static void a_killed_process_holds_no_lock(void **state)
     directory_close(&dir);
 }
 
+static void removing_the_lock_file_lets_nobody_in(void **state)
+{
+    (void)state;
+    struct directory first, second;
+    struct kvs_error error;
+    char lock[2 * KEPT_PATH_BYTES];
+    snprintf(lock, sizeof(lock), "%s/lock", place.dir);
+    assert_int_equal(open_at(place.dir, &first, NULL), KVS_OK);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(open_at(place.dir, &second, &error), KVS_ERR_CATALOG_IN_USE);
+    assert_non_null(strstr(error.message, "another process"));
+    directory_close(&first);
+    assert_int_equal(open_at(place.dir, &second, NULL), KVS_OK);
+    directory_close(&second);
+}
+
+static void a_forked_child_holds_no_lock_after_closing(void **state)
+{
+    (void)state;
+    struct directory dir;
+    int wait_for_parent[2];
+    assert_int_equal(open_at(place.dir, &dir, NULL), KVS_OK);
+    assert_int_equal(pipe(wait_for_parent), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        char byte;
+        close(wait_for_parent[1]);
+        _exit(read(wait_for_parent[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    close(wait_for_parent[0]);
+    directory_close(&dir);
+    enum kvs_status status = open_at(place.dir, &dir, NULL);
+    close(wait_for_parent[1]);
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+    assert_int_equal(status, KVS_OK);
+    directory_close(&dir);
+}
+
 static void images_are_listed_and_remains_removed(void **state)
 {
     (void)state;
@@ -210,6 +251,8 @@ int main(void)
         TEST(network_file_systems_are_refused),
         TEST(one_process_at_a_time),
         TEST(a_killed_process_holds_no_lock),
+        TEST(removing_the_lock_file_lets_nobody_in),
+        TEST(a_forked_child_holds_no_lock_after_closing),
         TEST(images_are_listed_and_remains_removed),
         TEST(a_directory_open_to_others_is_warned_of),
     };
