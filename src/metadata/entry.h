@@ -22,6 +22,7 @@ struct registry_entry {
 
     pthread_mutex_t lock;
     struct catalog *catalog; /* NULL once dropped */
+    bool resetting;          /* found idle, and about to be dropped: nobody may begin to use it */
     uint64_t num_pages, bytes_per_page;
     char *fingerprint;     /* "" when not stated */
     uint64_t last_busy_ms; /* the last request, or the last time a page or lease was seen alive */

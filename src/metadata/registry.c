@@ -386,13 +386,20 @@ struct registry *registry_close(struct registry *registry)
 
 /* ---- Initialize and drop ----*/
 
+/* `replaced`: the entry whose place the new one takes, or NULL. */
 static enum kvs_status check_limits(const struct registry *registry,
-                                    const struct image_identity *identity, struct kvs_error *error)
+                                    const struct image_identity *identity,
+                                    const struct registry_entry *replaced, struct kvs_error *error)
 {
     uint64_t held = 0;
-    for (size_t i = 0; i < registry->count; i++)
+    size_t count = 0;
+    for (size_t i = 0; i < registry->count; i++) {
+        if (registry->entries[i] == replaced)
+            continue;
         held += registry->entries[i]->num_pages;
-    if (registry->count >= registry->options.max_namespaces)
+        count++;
+    }
+    if (count >= registry->options.max_namespaces)
         return error_set(error, KVS_ERR_TOO_MANY_NAMESPACES, identity->ns, NUM(identity->rank),
                          NUM(registry->options.max_namespaces));
     if (held + identity->num_pages > registry->options.max_total_pages)
@@ -405,7 +412,7 @@ static enum kvs_status create(struct registry *registry, const struct image_iden
                               struct kvs_error *error)
 {
     struct registry_entry *entry;
-    enum kvs_status status = check_limits(registry, identity, error);
+    enum kvs_status status = check_limits(registry, identity, NULL, error);
     if (status == KVS_OK && !table_reserve(registry))
         status = error_set(error, KVS_ERR_NO_MEMORY, "creating a catalog");
     if (status == KVS_OK)
@@ -416,29 +423,44 @@ static enum kvs_status create(struct registry *registry, const struct image_iden
     return status;
 }
 
-/* Has the entry been idle for so long that it may be given another geometry? */
-static bool may_reset(struct registry_entry *entry)
+/* Has the entry been idle for so long that it may be given another geometry? Then it is closed to
+ * requests, so that none is answered and forgotten while the files are removed. */
+static bool begin_reset(struct registry_entry *entry)
 {
     uint64_t idle_reset_ms = entry->options->idle_reset_ms;
     if (idle_reset_ms == 0)
         return false;
     entry_look_for_life(entry);
     pthread_mutex_lock(&entry->lock);
-    bool idle = entry->options->boot_ms() >= entry->last_busy_ms + idle_reset_ms;
+    entry->resetting = entry->options->boot_ms() >= entry->last_busy_ms + idle_reset_ms;
+    bool begun = entry->resetting;
     pthread_mutex_unlock(&entry->lock);
-    return idle;
+    return begun;
+}
+
+static void cancel_reset(struct registry_entry *entry)
+{
+    pthread_mutex_lock(&entry->lock);
+    entry->resetting = false;
+    pthread_mutex_unlock(&entry->lock);
 }
 
 static enum kvs_status reset(struct registry *registry, struct registry_entry *entry,
                              const struct image_identity *identity, struct kvs_error *error)
 {
-    log_line(&registry->options.log, KVS_LOG_WARNING,
-             "Resetting rank %u namespace '%s', idle for %llu s, from %llu to %llu pages.",
-             entry->rank, entry->ns, (unsigned long long)(registry->options.idle_reset_ms / 1000),
-             (unsigned long long)entry->num_pages, (unsigned long long)identity->num_pages);
-    enum kvs_status status = entry_drop(entry, error);
-    if (status != KVS_OK)
+    enum kvs_status status = check_limits(registry, identity, entry, error);
+    if (status == KVS_OK) {
+        log_line(&registry->options.log, KVS_LOG_WARNING,
+                 "Resetting rank %u namespace '%s', idle for %llu s, from %llu to %llu pages.",
+                 entry->rank, entry->ns,
+                 (unsigned long long)(registry->options.idle_reset_ms / 1000),
+                 (unsigned long long)entry->num_pages, (unsigned long long)identity->num_pages);
+        status = entry_drop(entry, error);
+    }
+    if (status != KVS_OK) {
+        cancel_reset(entry);
         return status;
+    }
     table_remove(registry, entry);
     return create(registry, identity, error);
 }
@@ -458,7 +480,7 @@ static enum kvs_status initialize_again(struct registry *registry, struct regist
     bool write = status == KVS_OK && entry->identity_changed;
     pthread_mutex_unlock(&entry->lock);
     if ((status == KVS_ERR_GEOMETRY_DIFFERS || status == KVS_ERR_FINGERPRINT_DIFFERS) &&
-        may_reset(entry))
+        begin_reset(entry))
         return reset(registry, entry, identity, error);
     if (write)
         entry_write(entry, NULL); /* a failure is logged, and tried again every second */
@@ -518,7 +540,7 @@ struct registry_entry *registry_lock(struct registry *registry, uint32_t rank, c
     if (entry == NULL)
         return NULL;
     pthread_mutex_lock(&entry->lock);
-    if (entry->catalog == NULL) { /* dropped while we waited */
+    if (entry->catalog == NULL || entry->resetting) { /* dropped while we waited, or about to be */
         registry_unlock(entry);
         return NULL;
     }

@@ -305,6 +305,59 @@ static void an_idle_namespace_takes_another_geometry(void **state)
     registry_close(registry);
 }
 
+static struct registry *being_reset;
+static bool was_locked;
+
+/* A request that comes between the decision to reset and the end of it. */
+static void lock_while_resetting(void *arg, enum kvs_log_level level, const char *line)
+{
+    kept_log(arg, level, line);
+    if (strstr(line, "Resetting") == NULL)
+        return;
+    struct registry_entry *entry = registry_lock(being_reset, 0, "kv", 2);
+    was_locked = entry != NULL;
+    if (was_locked)
+        registry_unlock(entry);
+}
+
+static void a_reset_forgets_nothing_it_has_answered(void **state)
+{
+    (void)state;
+    struct registry_options options = options_of(place.dir);
+    options.idle_reset_ms = 5000;
+    options.log.fn = lock_while_resetting;
+    being_reset = open_with(&options);
+    assert_int_equal(initialize(being_reset, 0, "kv", 10), KVS_OK);
+    kept_clock_ms += 5000;
+    assert_int_equal(initialize(being_reset, 0, "kv", 20), KVS_OK);
+    assert_non_null(strstr(kept_log_text, "Resetting"));
+    assert_false(was_locked);
+    struct registry_entry *entry = registry_lock(being_reset, 0, "kv", 2);
+    assert_non_null(entry);
+    registry_unlock(entry);
+    registry_close(being_reset);
+}
+
+static void a_reset_beyond_a_limit_changes_nothing(void **state)
+{
+    (void)state;
+    struct registry_options options = options_of(NULL);
+    options.idle_reset_ms = 5000;
+    options.max_total_pages = 100;
+    options.max_namespaces = 2;
+    struct registry *registry = open_with(&options);
+    assert_int_equal(initialize(registry, 0, "kv", 60), KVS_OK);
+    assert_int_equal(initialize(registry, 1, "kv", 20), KVS_OK);
+    store(registry, 1);
+    kept_clock_ms += 6000;
+    assert_int_equal(initialize(registry, 0, "kv", 81), KVS_ERR_TOO_MANY_PAGES);
+    assert_true(is_there(registry, 1));
+    kept_clock_ms += 6000;
+    assert_int_equal(initialize(registry, 0, "kv", 80), KVS_OK);
+    assert_false(is_there(registry, 1));
+    registry_close(registry);
+}
+
 static void without_idle_reset_nothing_is_reset(void **state)
 {
     (void)state;
@@ -687,6 +740,8 @@ int main(void)
         TEST(geometry_and_fingerprint),
         TEST(limits_hold),
         TEST(an_idle_namespace_takes_another_geometry),
+        TEST(a_reset_forgets_nothing_it_has_answered),
+        TEST(a_reset_beyond_a_limit_changes_nothing),
         TEST(without_idle_reset_nothing_is_reset),
         TEST(an_idle_reset_replaces_the_files),
         TEST(everything_is_there_after_a_clean_stop),
