@@ -181,9 +181,11 @@ static void place(struct catalog *catalog, uint64_t hash, uint32_t page)
     }
 }
 
+/* All of it: a write that was cut short may have left the digest alone. */
 static bool never_used(const struct slot *slot)
 {
-    return slot->seal == 0 && slot->generation == 0;
+    static const struct slot zero;
+    return slot->seal == 0 && slot->generation == 0 && memcmp(slot, &zero, sizeof zero) == 0;
 }
 
 /* Counters first: what a slot means depends on them. */

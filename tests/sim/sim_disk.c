@@ -86,6 +86,8 @@ static void io_ends(void *arg)
 {
     struct disk_io *io = arg;
     struct disk_user *user = io->user;
+    if (io->life != TRUTH_NONE)
+        truth_has_written(io->life, io->result == sim_plan.page_bytes);
     if (user == NULL) {
         io->used = false;
         return;
@@ -188,6 +190,7 @@ void disk_user_died(struct disk_user *user)
             ios[i].used = !ios[i].ended;
         }
     user->under_way = 0;
+    user->failed_us = 0;
 }
 
 /* ---- The engine ----------------------------------------------------------------------------- */
@@ -196,6 +199,27 @@ struct disk_file {
     struct pagefile pagefile;
     struct disk_user *user;
 };
+
+/* A write without space or in time is one too many; of others one good one is enough. */
+static bool has_failed(struct page_batch *batch)
+{
+    const struct page_io *io = page_batch_ios(batch);
+    bool good = false;
+    for (size_t i = 0; i < page_batch_count(batch); i++) {
+        if (!io[i].done || io[i].result == -ENOSPC)
+            return true;
+        good |= io[i].result == sim_plan.page_bytes;
+    }
+    return !good;
+}
+
+/* The first failure counts; what was under way then changes nothing. */
+static void note_failure(struct disk_user *user, bool failed)
+{
+    uint64_t now_us = sim_machine_us(user->process->machine);
+    if (user->failed_us == 0 || now_us - user->failed_us >= DISK_RESTRAINT_US)
+        user->failed_us = failed ? now_us : 0;
+}
 
 static enum kvs_status file_run(struct pagefile *pagefile, struct page_batch *batch,
                                 uint64_t deadline_ns)
@@ -215,7 +239,13 @@ static enum kvs_status file_run(struct pagefile *pagefile, struct page_batch *ba
         started->index = i;
     }
     page_batch_wait(batch, sim_plan.deadlines ? deadline_ns : 0);
-    return page_batch_leave(batch);
+    enum kvs_status status = page_batch_leave(batch);
+    sim_trace("  %s %s %zu pages, %s", user->process->name,
+              direction == PAGE_WRITE ? "wrote" : "read", page_batch_count(batch),
+              has_failed(batch) ? "a failure" : "well enough");
+    if (direction == PAGE_WRITE && page_batch_count(batch) > 0)
+        note_failure(user, has_failed(batch));
+    return status;
 }
 
 static enum kvs_status file_sync(struct pagefile *pagefile, struct kvs_error *error)

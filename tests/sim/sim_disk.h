@@ -7,6 +7,9 @@
 #include "pagefile/pagefile.h"
 #include "sim_truth.h"
 
+/* How long a store reserves nothing after a batch of writes has failed as a whole. */
+enum { DISK_RESTRAINT_US = 1000000 };
+
 void disk_begin(struct chance *chance);
 
 /* Whose I/O it is, and which life a write to a page belongs to. */
@@ -14,6 +17,8 @@ struct disk_user {
     struct sim_process *process;
     uint64_t generations[SIM_PAGES_MAX]; /* granted to it last */
     uint32_t under_way;
+    uint64_t failed_us; /* on its clock: when a whole batch of writes had failed; 0: the last one
+                           did not */
 };
 
 /* An engine over the disk for a store of this user; frees itself at close. */

@@ -44,6 +44,7 @@ static enum kvs_status open_store(struct client *client, uint32_t num_pages,
                                   struct kvs_error *error)
 {
     struct kvs_store_options options;
+    client->disk.failed_us = 0;
     kvs_store_options_init(&options);
     options.bytes_per_page = sim_plan.page_bytes;
     options.file_size = (uint64_t)sim_plan.page_bytes * num_pages;
@@ -140,19 +141,36 @@ static void end_batch(struct client *client, struct batch *batch)
     free(batch->memory);
 }
 
+/* After a batch of writes failed as a whole, nothing is reserved for a while: a reservation costs a
+ * page that is good. */
+static void check_restraint(struct client *client, uint64_t failed_us, int version)
+{
+    uint64_t now_us = sim_machine_us(client->process.machine);
+    if (failed_us != 0 && now_us - failed_us < DISK_RESTRAINT_US &&
+        truth_version_was_written(version))
+        sim_fail("%s goes on reserving pages although writing has just failed", client->name);
+}
+
 static void set(struct client *client, size_t n)
 {
     struct batch batch;
     draw_batch(client, &batch, n);
-    for (size_t i = 0; i < n; i++)
-        for (size_t half = 0; half < batch.halves; half++)
-            truth_fill(truth_version_new(key_of(&batch, i, half)),
-                       batch.buffers[i * batch.halves + half]);
+    uint64_t failed_us = client->disk.failed_us;
+    int versions[2 * BATCH];
+    for (size_t i = 0; i < n * batch.halves; i++) {
+        versions[i] = truth_version_new(key_of(&batch, i / batch.halves, i % batch.halves));
+        truth_fill(versions[i], batch.buffers[i]);
+    }
     kvs_store_batch_set(client->store, 0, n, batch.keys,
                         (const void *const *)(const void *)batch.buffers, batch.results);
     for (size_t i = 0; i < n; i++)
         sim_trace("%s set page key %d: %s", client->name, batch.page_keys[i],
                   batch.results[i] ? "stored" : "not stored");
+    for (size_t i = 0; i < n * batch.halves; i++)
+        if (batch.results[i / batch.halves])
+            truth_check_stored(versions[i], client->name);
+    for (size_t i = 0; i < n * batch.halves; i++)
+        check_restraint(client, failed_us, versions[i]);
     check_time(client, &batch, "set");
     end_batch(client, &batch);
 }

@@ -20,6 +20,8 @@ struct life {
     uint64_t dead_us;         /* deleted, cleared or reported at; UINT64_MAX: not */
     bool committed, released; /* the latter by its owner */
     bool was_committed;       /* even if a power cut has undone it */
+    bool written;             /* whole */
+    unsigned writing;         /* I/Os of its writer under way */
     bool confused;            /* somebody who meant another life has confirmed or released it */
     bool forgotten;
 };
@@ -120,6 +122,11 @@ int truth_version_new(int key)
 int truth_version_key(int version)
 {
     return versions[version].key;
+}
+
+bool truth_version_was_written(int version)
+{
+    return versions[version].life != TRUTH_NONE;
 }
 
 /* The first word of each half names the version, the others follow from it. */
@@ -298,6 +305,9 @@ void truth_confirmed(const struct catalog_confirm entries[], size_t n,
         if (life->key != truth_key_of(&entries[i].key))
             sim_fail("page %" PRId64 " of %s was confirmed for %s", life->page, name_of(life->key),
                      name_of(truth_key_of(&entries[i].key)));
+        if (entries[i].has_generation && !life->written)
+            sim_fail("page %" PRId64 " of %s is confirmed and was not written whole", life->page,
+                     name_of(life->key));
         if (!meant(life, entries[i].has_generation, entries[i].generation,
                    truth_asker.confirm_generations, truth_asker.confirms, i) &&
             !life->committed)
@@ -320,6 +330,9 @@ void truth_released(const struct catalog_release entries[], size_t n,
         struct life *life = &lives[current[entries[i].page]];
         if (life->committed && !life->confused)
             sim_fail("page %" PRId64 " of %s was confirmed and then released", life->page,
+                     name_of(life->key));
+        if (entries[i].has_generation && life->writing > 0)
+            sim_fail("page %" PRId64 " of %s is released while it is being written", life->page,
                      name_of(life->key));
         if (meant(life, entries[i].has_generation, entries[i].generation,
                   truth_asker.release_generations, truth_asker.releases, i)) {
@@ -419,7 +432,22 @@ void truth_writes(int life, int version)
         sim_fail("bytes of %s are written to page %" PRId64 ", reserved for %s",
                  name_of(versions[version].key), lives[life].page, name_of(lives[life].key));
     lives[life].version = version;
+    lives[life].writing++;
     versions[version].life = life;
+}
+
+void truth_has_written(int life, bool whole)
+{
+    lives[life].writing--;
+    lives[life].written |= whole;
+}
+
+void truth_check_stored(int version, const char *who)
+{
+    int life = versions[version].life;
+    if (life != TRUTH_NONE && !lives[life].was_committed)
+        sim_fail("%s was told that %s is stored, and no confirm was accepted", who,
+                 name_of(versions[version].key));
 }
 
 bool truth_may_land(int life)

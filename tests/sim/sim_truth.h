@@ -25,6 +25,7 @@ const struct key *truth_packed(int key);
 /* ---- Versions */
 int truth_version_new(int key);
 int truth_version_key(int version);
+bool truth_version_was_written(int version); /* or began to be */
 void truth_fill(int version, uint8_t *bytes);
 /* The version that these bytes are, TRUTH_NONE for anything else: damage, or a mix. */
 int truth_identify(const uint8_t *bytes);
@@ -64,11 +65,14 @@ void truth_reopened(const struct slot slots[], uint32_t num_pages, bool power_lo
 int truth_life(int64_t page, uint64_t generation);
 /* The generation of the page's life now, 0 if none; as its catalog has it. */
 uint64_t truth_generation(int64_t page);
-/* A write of this version to the page of this life begins. */
+/* A write of this version to the page of this life begins, and has ended, whole or not. */
 void truth_writes(int life, int version);
+void truth_has_written(int life, bool whole);
 /* May the bytes of this life's writer land now? Beyond that the conditions of P1 do not hold. */
 bool truth_may_land(int life);
 
+/* A store says that this version, or its key, is stored. */
+void truth_check_stored(int version, const char *who);
 /* A store says that these bytes were found under the key by a call begun at `began_us`. */
 void truth_check_native(int key, const uint8_t *bytes, uint64_t began_us, const char *who);
 /* An original client has read them from the page it was told of by a get answered at `got_ms`;
