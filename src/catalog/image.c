@@ -43,7 +43,10 @@ struct image {
 static enum kvs_status io_error(struct kvs_error *error, const char *action, const char *path,
                                 int failure, uint64_t bytes)
 {
-    if (failure == ENOSPC || failure == EDQUOT || failure == EFBIG)
+    if (failure == EFBIG)
+        return error_set(error, KVS_ERR_CATALOG_IO, action, path,
+                         "larger than this process may write (ulimit -f) or its file system holds");
+    if (failure == ENOSPC || failure == EDQUOT)
         return error_set(error, KVS_ERR_NO_SPACE, path, NUM(bytes));
     if (failure == ENOMEM)
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a kept catalog");

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -43,9 +45,26 @@ int image_os_read(int fd, void *bytes, size_t length, uint64_t offset)
     return 0;
 }
 
+/* Where RLIMIT_FSIZE is passed the kernel sends SIGXFSZ, which would end the process: a server by a
+ * mere request for a large namespace, or the engine. */
+static bool may_reach(uint64_t end)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           end <= limit.rlim_cur;
+}
+
+static bool has_size(int fd, uint64_t length)
+{
+    struct stat stat;
+    return fstat(fd, &stat) == 0 && (uint64_t)stat.st_size >= length;
+}
+
 int image_os_write(const struct image_os *os, int fd, const void *bytes, size_t length,
                    uint64_t offset)
 {
+    if (!may_reach(offset + length))
+        return EFBIG;
     for (size_t done = 0; done < length;) {
         ssize_t put =
             os->pwrite(fd, (const char *)bytes + done, length - done, (off_t)(offset + done));
@@ -68,6 +87,8 @@ int image_os_sync(const struct image_os *os, int fd)
 
 int image_os_allocate(const struct image_os *os, int fd, uint64_t length)
 {
+    if (!may_reach(length) && !has_size(fd, length))
+        return EFBIG;
     for (uint64_t done = 0; done < length;) {
         uint64_t part = length - done < ALLOCATE_BYTES ? length - done : ALLOCATE_BYTES;
         int failure = os->allocate(fd, (off_t)done, (off_t)part);

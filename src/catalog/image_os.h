@@ -20,7 +20,8 @@ struct image_os {
 
 extern const struct image_os image_os_linux;
 
-/* Each returns 0 or an errno. Reading past the end of the file is EIO. */
+/* Each returns 0 or an errno. Reading past the end of the file is EIO; beyond what the process may
+ * write (ulimit -f) nothing is written, and it is EFBIG. */
 int image_os_read(int fd, void *bytes, size_t length, uint64_t offset);
 int image_os_write(const struct image_os *os, int fd, const void *bytes, size_t length,
                    uint64_t offset);

@@ -1202,6 +1202,39 @@ static void a_full_disk_creates_nothing(void **state)
     assert_int_equal(image_create(&dir, &identity, &error), KVS_ERR_CATALOG_IO); /* is there */
 }
 
+/* The kernel sends SIGXFSZ to who goes beyond it, which ends the process. */
+static void a_limit_on_file_sizes_is_no_signal(void **state)
+{
+    (void)state;
+    struct image_identity large = {4, "kv", 4096, 4096, ""};
+    struct run run;
+    struct kvs_error error;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit limit = {IMAGE_SLOTS_OFFSET + 512, before.rlim_max};
+    create();
+    reopen(&run, CATALOG_NEW);
+    for (unsigned number = 0; number < PAGES; number++)
+        store(&run, number, 1);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    enum kvs_status created = image_create(&dir, &large, &error);
+    enum kvs_status written = write_behind(&run);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(created, KVS_ERR_CATALOG_IO);
+    assert_non_null(strstr(error.message, "ulimit -f"));
+    assert_int_equal(written, KVS_ERR_CATALOG_IO);
+    kill_run(&run);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    enum kvs_status opened = prepare(&run, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(opened, KVS_OK);
+    assert_int_equal(run.origin, CATALOG_KILLED);
+    assert_int_equal(image_begin(run.image, 0, NULL), KVS_OK);
+    for (unsigned number = 0; number < PAGES; number++)
+        assert_there(&run, number, 1);
+    stop_run(&run);
+}
+
 static void a_failed_stop_stays_a_kill(void **state)
 {
     (void)state;
@@ -1322,6 +1355,7 @@ int main(void)
         TEST(a_power_cut_at_every_write_leaves_a_usable_image),
         TEST(unsynced_sectors_may_be_lost_in_any_order),
         TEST(a_full_disk_creates_nothing),
+        TEST(a_limit_on_file_sizes_is_no_signal),
         TEST(a_failed_stop_stays_a_kill),
         TEST(short_and_interrupted_writes_are_finished),
         TEST(identity_is_kept),
