@@ -157,6 +157,26 @@ static void warn_of_space(const struct page_file *file)
     }
 }
 
+/* Pages hold what users wrote: whoever may read or write the file can read or change it. A file
+ * that was there keeps its owner and mode, which may be meant. */
+static void warn_of_others(const struct page_file *file)
+{
+    struct stat about;
+    if (fstat(file->fd, &about) != 0) {
+        return;
+    }
+    if (about.st_uid != geteuid()) {
+        log_line(&file->log, KVS_LOG_WARNING,
+                 "%s belongs to user %u, not to the user %u of this process, and may be read and "
+                 "changed by them.",
+                 file->path, (unsigned)about.st_uid, (unsigned)geteuid());
+    } else if ((about.st_mode & 07) != 0) {
+        log_line(&file->log, KVS_LOG_WARNING,
+                 "%s can be %s by every user (mode %03o). Remedy: chmod o= on it.", file->path,
+                 (about.st_mode & 02) != 0 ? "changed" : "read", (unsigned)about.st_mode & 0777);
+    }
+}
+
 /* ---- Direct I/O -----------------------------------------------------------------------------*/
 
 /* What the kernel says about alignment, or what fits everywhere when it says nothing. False when
@@ -301,6 +321,7 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
     atomic_init(&file->nowait, true);
     atomic_init(&file->generation, 0);
     warn_of_space(file);
+    warn_of_others(file);
     decide_direct(file, options->direct);
     return KVS_OK;
 }

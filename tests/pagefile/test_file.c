@@ -222,6 +222,28 @@ static void test_file_limit(void **state)
     assert_non_null(strstr(error.message, "ulimit -f"));
 }
 
+static void test_a_file_open_to_others_is_warned_of(void **state)
+{
+    struct world *world = *state;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/pages.bin", world->dir);
+    struct pagefile_options options = options_for(world, path);
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_null(strstr(world->lines, "by every user"));
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_non_null(strstr(world->lines, "can be read by every user (mode 644)"));
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_non_null(strstr(world->lines, "can be changed by every user (mode 666)"));
+    if (geteuid() == 0) { /* who else may give a file away */
+        assert_int_equal(chmod(path, 0600), 0);
+        assert_int_equal(chown(path, 65534, (gid_t)-1), 0);
+        assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+        assert_non_null(strstr(world->lines, "belongs to user 65534"));
+    }
+}
+
 enum child_exit { CHILD_FINE, CHILD_WRONG, CHILD_CANNOT };
 
 /* Root may open everything, so root becomes somebody else. */
@@ -465,6 +487,7 @@ int main(void)
         FILE_TEST(test_opened_by_many),
         FILE_TEST(test_open_errors),
         FILE_TEST(test_file_limit),
+        FILE_TEST(test_a_file_open_to_others_is_warned_of),
         FILE_TEST(test_not_permitted),
         FILE_TEST(test_forgets_no_descriptor),
         FILE_TEST(test_full_disk),
