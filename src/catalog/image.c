@@ -522,6 +522,10 @@ enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
     if (block->next_token != 0 && block->next_token == image->header.token)
         __atomic_store_n(&block->token, block->next_token, __ATOMIC_SEQ_CST);
     __atomic_store_n(&block->next_token, header.token, __ATOMIC_SEQ_CST);
+    /* Also when the write fails the image may hold the token, and then this live array is what it
+     * points to. Only one that never ran has nothing to lose. */
+    if (header.run > 1)
+        image->live.made = false;
     status = write_header(image, &header, error);
     if (status != KVS_OK)
         return status;

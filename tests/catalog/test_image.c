@@ -420,6 +420,31 @@ static void dying_twice_while_the_run_begins_loses_nothing(void **state)
     }
 }
 
+/* The image was mapped; now there is room for a live array, and the header that names it is written
+ * but not synced. */
+static void a_failing_move_to_shm_loses_nothing(void **state)
+{
+    (void)state;
+    struct run run;
+    struct kvs_error error;
+    create();
+    kept_faults.shm_full = true;
+    reopen(&run, CATALOG_NEW);
+    store(&run, 1, 1);
+    kill_run(&run);
+    kept_faults.shm_full = false;
+    assert_int_equal(prepare(&run, &error), KVS_OK);
+    assert_int_equal(run.origin, CATALOG_KILLED);
+    kept_faults.writes_left = 2; /* the copy that was found, and the new one */
+    assert_int_equal(image_begin(run.image, 0, &error), KVS_ERR_CATALOG_IO);
+    kill_run(&run);
+    kept_faults.writes_left = -1;
+    reopen(&run, CATALOG_KILLED);
+    assert_there(&run, 1, 1);
+    stop_run(&run);
+    assert_int_equal(kept_shm_files(&place), 0);
+}
+
 /* Out of descriptors, say: a live array that cannot be looked at is not a lost one. */
 static void what_cannot_be_looked_at_is_not_lost(void **state)
 {
@@ -1333,6 +1358,7 @@ int main(void)
         TEST(dying_before_the_run_begins_changes_nothing),
         TEST(dying_while_the_run_begins_loses_nothing),
         TEST(dying_twice_while_the_run_begins_loses_nothing),
+        TEST(a_failing_move_to_shm_loses_nothing),
         TEST(what_cannot_be_looked_at_is_not_lost),
         TEST(no_copy_of_the_header_stays_clean),
         TEST(an_old_live_array_never_meets_a_newer_image),
