@@ -5,7 +5,7 @@
 #   make test      the whole test suite
 #   make soak      [SECONDS=600] four processes over a server that dies every few seconds
 #   make bench     measure, beside the alternatives; raw output kept in build/bench/
-#   make sim       [SEEDS=1000] play the simulation: faults, kills and power cuts on virtual time
+#   make sim       [SEEDS=1000 FROM=1] play the simulation: faults, kills and power cuts on virtual time
 #   make format    put the C sources into the project's format (needs clang-format-14)
 #   make install   [PREFIX=/usr/local] [DESTDIR=]
 #   make clean     remove build/
@@ -13,12 +13,13 @@
 # build, demo, test, bench and sim first install what is missing with apt-get, saying what.
 PREFIX ?= /usr/local
 SEEDS ?= 1000
+FROM ?= 1
 SECONDS ?= 600
 
 # The system's own tools first: version managers put shims of the same names in front of them.
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
-.PHONY: build demo test soak bench format install clean
+.PHONY: build demo test soak bench sim format install clean
 .DEFAULT_GOAL := build
 
 build:
@@ -37,7 +38,7 @@ bench:
 	@scripts/bench
 
 sim: build
-	@build/release/sim --seeds $(SEEDS) --jobs "$$(nproc)"
+	@build/release/sim --seeds $(SEEDS) --from $(FROM) --jobs "$$(nproc)"
 
 format:
 	@scripts/check-format --fix

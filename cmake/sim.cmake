@@ -16,3 +16,8 @@ add_executable(sim ${KVSHELF_SIM_SOURCES})
 target_include_directories(sim PRIVATE ${CMAKE_SOURCE_DIR}/tests/sim ${CMAKE_SOURCE_DIR}/tests)
 target_link_libraries(sim PRIVATE kvshelf_test_support kvshelf_server_objects kvshelf_objects m)
 target_link_options(sim PRIVATE ${KVSHELF_SIM_REPLACED})
+
+# Some hundred seeds, and those that have found a fault before.
+add_test(NAME sim/seeds COMMAND sim --seeds 400 --jobs 2)
+add_test(NAME sim/regressions COMMAND sim --file ${CMAKE_SOURCE_DIR}/tests/sim/regressions)
+set_tests_properties(sim/seeds sim/regressions PROPERTIES SKIP_RETURN_CODE 77)

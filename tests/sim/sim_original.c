@@ -292,6 +292,30 @@ static void false_report(struct client *client)
         network_done(call);
 }
 
+/* Refused: the page has a checksum already. A page without one takes it, and is then damaged in the
+ * eyes of those who verify. */
+static void false_confirm(struct client *client)
+{
+    struct request request;
+    int key;
+    int64_t page = (int64_t)below(&client->chance, sim_plan.num_pages);
+    if (!truth_is_committed(page, &key))
+        return;
+    begin(&request);
+    json_write_name(&request.json, "written_keys_to_confirm");
+    json_write_array_begin(&request.json);
+    json_write_array_begin(&request.json);
+    json_write_text(&request.json, truth_key_text(key));
+    json_write_int64(&request.json, page);
+    json_write_uint64(&request.json, truth_generation(page));
+    json_write_text(&request.json, "0123456789abcdef");
+    json_write_array_end(&request.json);
+    json_write_array_end(&request.json);
+    struct network_call *call = post(client, "confirm_write", &request);
+    if (call != NULL)
+        network_done(call);
+}
+
 /* A 4xx, and nothing has changed: the model was not told. */
 static void malformed(struct client *client)
 {
@@ -341,6 +365,8 @@ static void do_one(struct client *client)
         false_report(client);
     else if (sim_fault(c, FAULT_MALFORMED))
         malformed(client);
+    else if (sim_fault(c, FAULT_FALSE_CONFIRM))
+        false_confirm(client);
     else if (one_in(c, 8))
         initialize(client);
 }

@@ -38,7 +38,8 @@
     X(CLEAR, "clears")                                                                             \
     X(OTHER_GEOMETRY, "initializes with another geometry")                                         \
     X(FALSE_REPORT, "reports of mismatches that are none")                                         \
-    X(MALFORMED, "requests that are not well-formed")
+    X(MALFORMED, "requests that are not well-formed")                                              \
+    X(FALSE_CONFIRM, "confirms again with another checksum")
 
 enum sim_fault {
 #define X(name, text) FAULT_##name,

@@ -176,6 +176,14 @@ uint64_t truth_generation(int64_t page)
     return lives[current[page]].generation;
 }
 
+bool truth_is_committed(int64_t page, int *ret_key)
+{
+    if (truth_generation(page) == 0 || !lives[current[page]].committed)
+        return false;
+    *ret_key = lives[current[page]].key;
+    return true;
+}
+
 static const char *name_of(int key)
 {
     static char names[4][32];

@@ -65,6 +65,8 @@ void truth_reopened(const struct slot slots[], uint32_t num_pages, bool power_lo
 int truth_life(int64_t page, uint64_t generation);
 /* The generation of the page's life now, 0 if none; as its catalog has it. */
 uint64_t truth_generation(int64_t page);
+/* Whether the page holds a confirmed key, and which. */
+bool truth_is_committed(int64_t page, int *ret_key);
 /* A write of this version to the page of this life begins, and has ended, whole or not. */
 void truth_writes(int life, int version);
 void truth_has_written(int life, bool whole);
