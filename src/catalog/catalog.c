@@ -79,7 +79,7 @@ size_t catalog_memory_bytes(const struct catalog *catalog)
 {
     size_t n = catalog->options.num_pages;
     size_t per_page = sizeof *catalog->slots + sizeof *catalog->links + sizeof *catalog->until_ms;
-    size_t bitmaps = 2 * (n / 64 + 1) * sizeof(uint64_t);
+    size_t bitmaps = 3 * (n / 64 + 1) * sizeof(uint64_t);
     return sizeof *catalog + n * per_page + bitmaps + index_memory_bytes(&catalog->index) +
            catalog->batch_map_size * sizeof *catalog->batch_map;
 }
@@ -186,6 +186,8 @@ static const char *check_counts(const struct catalog *catalog, const uint8_t *se
             return "a page stayed pinned";
     size_t indexed = (size_t)catalog->reserved.count + catalog->recency.count +
                      catalog->cleared.count + catalog->cleared_reserved.count;
+    for (uint32_t word = 0; word <= catalog->options.num_pages / 64; word++)
+        indexed -= (size_t)__builtin_popcountll(catalog->unindexed[word]);
     return index_count(&catalog->index) == indexed ? NULL : "the index holds something else";
 }
 

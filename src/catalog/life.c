@@ -25,6 +25,15 @@ static void unindex(struct catalog *catalog, uint32_t page)
                  page);
 }
 
+/* The same for a page that clear() has killed. */
+static void unindex_dead(struct catalog *catalog, uint32_t page)
+{
+    if (bit_get(catalog->unindexed, page))
+        bit_clear(catalog->unindexed, page);
+    else
+        unindex(catalog, page);
+}
+
 static void make_free(struct catalog *catalog, uint32_t page)
 {
     change_state(catalog, page, SLOT_FREE);
@@ -110,7 +119,7 @@ static void sweep_cleared_reserved(struct catalog *catalog)
     while (catalog->cleared_reserved.first != PAGE_NONE) {
         uint32_t page = catalog->cleared_reserved.first;
         list_remove(&catalog->cleared_reserved, catalog->links, page);
-        unindex(catalog, page);
+        unindex_dead(catalog, page);
         life_rest(catalog, page, catalog->until_ms[page] + catalog->options.quarantine_ms);
     }
 }
@@ -120,7 +129,7 @@ static uint32_t take_cleared(struct catalog *catalog)
     while (catalog->cleared.first != PAGE_NONE) {
         uint32_t page = catalog->cleared.first;
         list_remove(&catalog->cleared, catalog->links, page);
-        unindex(catalog, page);
+        unindex_dead(catalog, page);
         if (!is_leased(catalog, page))
             return page;
         rest_in(catalog, &catalog->leased, page, life_leased_until(catalog, page));
@@ -334,17 +343,31 @@ bool life_may_evict(const struct catalog *catalog, size_t pages)
 
 /* ---- Transitions ---- */
 
+/* The place in the index of the page that the key had before a clear(). It has one at most. */
+static void unindex_earlier(struct catalog *catalog, uint64_t hash, const struct key *key)
+{
+    if (catalog->cleared.count == 0 && catalog->cleared_reserved.count == 0)
+        return;
+    uint32_t page = index_find(&catalog->index, hash, key, 0);
+    if (page == PAGE_NONE || slot_alive(catalog, &catalog->slots[page]))
+        return;
+    index_remove(&catalog->index, hash, key->suffix, page);
+    bit_set(catalog->unindexed, page);
+}
+
 void life_reserve(struct catalog *catalog, uint32_t page, const struct key *key,
                   uint64_t generation, uint64_t owner)
 {
     struct slot *slot = &catalog->slots[page];
+    uint64_t hash = index_hash(&catalog->index, key->digest);
+    unindex_earlier(catalog, hash, key);
     __builtin_memcpy(slot->digest, key->digest, sizeof slot->digest);
     slot->generation = generation;
     slot->value = owner;
     life_seal(catalog, page, key->suffix, SLOT_RESERVED, 0);
     catalog->until_ms[page] = catalog->now_ms + catalog->options.reserve_ttl_ms;
     list_push_last(&catalog->reserved, catalog->links, page);
-    index_insert(&catalog->index, index_hash(&catalog->index, key->digest), key->suffix, page);
+    index_insert(&catalog->index, hash, key->suffix, page);
 }
 
 void life_commit(struct catalog *catalog, uint32_t page, bool has_checksum, uint64_t checksum)

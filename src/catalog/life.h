@@ -7,7 +7,8 @@
  *   COMMITTED  recency list, youngest first
  *   RETIRED    one of two resting queues (ordered by deadline), or one of the two lists of pages
  *              that clear() has killed and nobody has swept yet
- * Only RESERVED, COMMITTED and unswept pages are in the index. */
+ * RESERVED and COMMITTED pages are in the index, and so are unswept ones, until their key is given
+ * another page: no key fills the index by being cleared again and again. */
 #ifndef KVSHELF_CATALOG_LIFE_H
 #define KVSHELF_CATALOG_LIFE_H
 
@@ -27,9 +28,10 @@ struct catalog {
     struct catalog_state *state;
     struct catalog_state own_state; /* when the caller gave none */
     struct page_links *links;
-    uint64_t *until_ms; /* RESERVED: expires; COMMITTED: leased until; RETIRED: rests until */
-    uint64_t *changed;  /* one bit a page: not yet copied to the image */
-    uint64_t *pinned;   /* one bit a page: of the batch that is being reserved */
+    uint64_t *until_ms;  /* RESERVED: expires; COMMITTED: leased until; RETIRED: rests until */
+    uint64_t *changed;   /* one bit a page: not yet copied to the image */
+    uint64_t *pinned;    /* one bit a page: of the batch that is being reserved */
+    uint64_t *unindexed; /* one bit a page: killed by clear(), and no longer in the index */
     struct index index;
 
     struct page_list free, reserved, recency, quarantine, leased, cleared, cleared_reserved;

@@ -18,6 +18,7 @@ struct catalog *catalog_close(struct catalog *catalog)
     memory_free(catalog->until_ms, n * sizeof *catalog->until_ms);
     free(catalog->changed);
     free(catalog->pinned);
+    free(catalog->unindexed);
     free(catalog->batch_map);
     index_done(&catalog->index);
     free(catalog);
@@ -45,8 +46,9 @@ static struct catalog *allocate(const struct catalog_options *options)
     catalog->until_ms = memory_new((size_t)n * sizeof *catalog->until_ms);
     catalog->changed = calloc(bit_words(n), sizeof *catalog->changed);
     catalog->pinned = calloc(bit_words(n), sizeof *catalog->pinned);
+    catalog->unindexed = calloc(bit_words(n), sizeof *catalog->unindexed);
     if (catalog->slots == NULL || catalog->links == NULL || catalog->until_ms == NULL ||
-        catalog->changed == NULL || catalog->pinned == NULL ||
+        catalog->changed == NULL || catalog->pinned == NULL || catalog->unindexed == NULL ||
         !index_init(&catalog->index, n, options->hash_seed, catalog->slots))
         return catalog_close(catalog);
     catalog->free = catalog->reserved = catalog->recency = PAGE_LIST_EMPTY;
@@ -172,7 +174,7 @@ static void place(struct catalog *catalog, uint64_t hash, uint32_t page)
     } else if (state == SLOT_RESERVED) {
         place_reserved(catalog, hash, page);
     } else if (!slot_alive(catalog, slot)) {
-        index_insert(&catalog->index, hash, slot_suffix(slot), page);
+        bit_set(catalog->unindexed, page);
         list_push_last(&catalog->cleared, catalog->links, page);
     } else if (catalog->options.origin == CATALOG_POWER_LOST && !slot_has_checksum(slot)) {
         rest_again(catalog, page);

@@ -1,5 +1,6 @@
 /* The life of a page: when it becomes FREE, how long it rests, and which page is given away next.
  */
+#include "catalog/life.h"
 #include "support/shelf.h"
 #include "support/unit.h"
 
@@ -553,6 +554,33 @@ static void a_catalog_is_quiet_when_nobody_can_be_at_work(void **state)
     }
 }
 
+/* Pages that clear() has killed stay RETIRED until there is need of them. Were they all in the
+ * index, a few keys that are stored and cleared again and again would make a lookup walk through
+ * it. */
+static void a_key_cleared_again_and_again_does_not_fill_the_index(void **state)
+{
+    (void)state;
+    enum { CLEARS = 100 };
+    struct shelf shelf;
+    shelf_open_pages(&shelf, 2 * CLEARS);
+    for (unsigned i = 0; i < CLEARS; i++) {
+        shelf_store(&shelf, plain(1));
+        shelf_reserve(&shelf, plain(2));
+        catalog_clear(shelf.catalog, shelf.now);
+    }
+    const struct index *index = &shelf.catalog->index;
+    size_t entries = 0;
+    for (uint64_t group = 0; group < index->group_count; group++)
+        for (unsigned i = 0; i < INDEX_GROUP_ENTRIES; i++)
+            entries += index->groups[group].tags[i] != 0;
+    assert_int_equal(entries, 2);
+    assert_counts(&shelf, 0, 0, 0, 2 * CLEARS);
+    shelf_reopen(&shelf, CATALOG_KILLED);
+    for (unsigned i = 0; i < CLEARS; i++)
+        assert_true(shelf_store(&shelf, plain(1 + i)) >= 0);
+    shelf_close(&shelf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -579,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_page_that_was_being_written_at_a_clear_rests_for_its_writer),
         cmocka_unit_test(a_second_clear_does_not_lengthen_the_rest_of_the_first),
         cmocka_unit_test(a_catalog_is_quiet_when_nobody_can_be_at_work),
+        cmocka_unit_test(a_key_cleared_again_and_again_does_not_fill_the_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
