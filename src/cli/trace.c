@@ -224,8 +224,23 @@ static bool is_blank(struct json_text line)
     return true;
 }
 
+/* Standard input may never end. */
+static enum kvs_status check_total(const struct reading *reading, const struct lines *lines,
+                                   size_t total_max, struct kvs_error *error)
+{
+    if (reading->trace.num_requests + reading->trace.num_ids <= total_max)
+        return KVS_OK;
+    struct buffer text = {0};
+    buffer_append_format(
+        &text, "with this one the trace has more than %zu requests and hash_ids; give --limit",
+        total_max);
+    enum kvs_status status = bad_line(lines, buffer_text(&text), error);
+    buffer_done(&text);
+    return status;
+}
+
 static enum kvs_status read_lines(struct reading *reading, struct lines *lines, size_t limit,
-                                  struct kvs_error *error)
+                                  size_t total_max, struct kvs_error *error)
 {
     struct buffer scratch = {0};
     enum kvs_status status = KVS_OK;
@@ -237,6 +252,8 @@ static enum kvs_status read_lines(struct reading *reading, struct lines *lines, 
         buffer_clear(&scratch);
         if (!is_blank(line))
             status = read_request(reading, lines, line, &scratch, error);
+        if (status == KVS_OK)
+            status = check_total(reading, lines, total_max, error);
     }
     buffer_done(&scratch);
     if (status == KVS_OK && reading->trace.num_ids == 0)
@@ -247,6 +264,12 @@ static enum kvs_status read_lines(struct reading *reading, struct lines *lines, 
 enum kvs_status trace_read(const char *path, size_t limit, struct trace *ret_trace,
                            struct kvs_error *error)
 {
+    return trace_read_at_most(path, limit, TRACE_TOTAL_MAX, ret_trace, error);
+}
+
+enum kvs_status trace_read_at_most(const char *path, size_t limit, size_t total_max,
+                                   struct trace *ret_trace, struct kvs_error *error)
+{
     bool standard_input = strcmp(path, "-") == 0;
     int fd =
         standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
@@ -256,7 +279,7 @@ enum kvs_status trace_read(const char *path, size_t limit, struct trace *ret_tra
     struct reading reading = {0};
     enum kvs_status status = lines.bytes == NULL
                                  ? error_set(error, KVS_ERR_NO_MEMORY, "reading the trace")
-                                 : read_lines(&reading, &lines, limit, error);
+                                 : read_lines(&reading, &lines, limit, total_max, error);
     free(lines.bytes);
     close(fd);
     if (status != KVS_OK) {

@@ -15,6 +15,8 @@ enum {
     TRACE_BLOCK_TOKENS = 512,
     TRACE_IDS_MAX = 65536,    /* ids of one request */
     TRACE_LINE_MAX = 4 << 20, /* longest line accepted, bytes */
+    TRACE_TOTAL_MAX =
+        1 << 28, /* requests and ids of a trace: some 8 GiB of memory while replaying */
 };
 
 struct trace {
@@ -32,11 +34,14 @@ static inline size_t trace_count(const struct trace *trace, size_t request)
 
 /* Reads the first `limit` requests (0: all) of the file, or of standard input ("-"). Lines after
  * them are not looked at. Empty lines are skipped. Errors: KVS_ERR_TRACE_OPEN (missing or
- * unreadable), KVS_ERR_TRACE_EMPTY, KVS_ERR_TRACE_LINE (names the line), KVS_ERR_NO_MEMORY. Zero or
- * set
- * `*ret_trace` is ended with trace_done(). */
+ * unreadable), KVS_ERR_TRACE_EMPTY, KVS_ERR_TRACE_LINE (names the line; also the one with which
+ * there are more than TRACE_TOTAL_MAX), KVS_ERR_NO_MEMORY. Zero or set `*ret_trace` is ended with
+ * trace_done(). */
 enum kvs_status trace_read(const char *path, size_t limit, struct trace *ret_trace,
                            struct kvs_error *error);
+/* The same with another bound than TRACE_TOTAL_MAX. */
+enum kvs_status trace_read_at_most(const char *path, size_t limit, size_t total_max,
+                                   struct trace *ret_trace, struct kvs_error *error);
 void trace_done(struct trace *trace);
 
 #endif

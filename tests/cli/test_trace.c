@@ -179,6 +179,27 @@ static void refuses_more_ids_than_one_call_may_have(void **state)
     free(text);
 }
 
+/* What comes through a pipe may never end. */
+static void refuses_to_take_all_memory(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"hash_ids\": [1, 2], \"input_length\": 1024}\n"
+                               "{\"hash_ids\": [], \"input_length\": 0}\n"
+                               "{\"hash_ids\": [3], \"input_length\": 512}\n";
+    struct file file;
+    struct kvs_error error;
+    file_write(&file, text, sizeof text - 1);
+    for (size_t total_max = 2; total_max <= 6; total_max++) {
+        struct trace trace = {0};
+        enum kvs_status status = trace_read_at_most(file.path, 0, total_max, &trace, &error);
+        assert_int_equal(status, total_max < 6 ? KVS_ERR_TRACE_LINE : KVS_OK);
+        if (status != KVS_OK)
+            assert_non_null(strstr(error.message, "give --limit"));
+        trace_done(&trace);
+    }
+    unlink(file.path);
+}
+
 static void refuses_what_is_no_trace(void **state)
 {
     (void)state;
@@ -230,6 +251,7 @@ int main(void)
         cmocka_unit_test(refuses_a_line_without_end),
         cmocka_unit_test(takes_the_longest_line_there_may_be),
         cmocka_unit_test(refuses_more_ids_than_one_call_may_have),
+        cmocka_unit_test(refuses_to_take_all_memory),
         cmocka_unit_test(refuses_what_is_no_trace),
         cmocka_unit_test(reads_standard_input),
     };
