@@ -877,6 +877,74 @@ static void caution_outlives_further_starts(void **state)
     kill_run(&run);
 }
 
+static void to_another_boot(void)
+{
+    size_t length;
+    uint8_t *bytes = kept_read_file(image_path_text, &length);
+    for (unsigned copy = 0; copy < IMAGE_COPIES; copy++) {
+        struct image_header header;
+        memcpy(&header, bytes + copy * IMAGE_BLOCK_BYTES, sizeof(header));
+        header.boot_id[0] ^= 1;
+        image_header_seal(&header);
+        memcpy(bytes + copy * IMAGE_BLOCK_BYTES, &header, sizeof(header));
+    }
+    kept_write_file(image_path_text, bytes, length);
+    free(bytes);
+}
+
+/* The clock of another boot does not tell how long ago that was, unless it was over at the stop. */
+static void caution_outlives_a_boot(void **state)
+{
+    (void)state;
+    for (int settled = 0; settled < 2; settled++) {
+        struct run run;
+        unlink(image_path_text);
+        create();
+        reopen(&run, CATALOG_NEW);
+        kill_run(&run);
+        kept_lose_shm(&place);
+        reopen_unsettled(&run, CATALOG_POWER_LOST, kept_clock_ms + 2 * TTL_MS);
+        if (settled)
+            image_settled(run.image);
+        stop_run(&run);
+        to_another_boot();
+        reopen(&run, settled ? CATALOG_CLEAN : CATALOG_POWER_LOST);
+        kill_run(&run);
+        kept_lose_shm(&place);
+    }
+}
+
+/* A start whose sync failed, or that was killed before it, has left the newer copy in the page
+ * cache alone. The next one must not write over the other, the only one on the disk, before it is
+ * safe. */
+static void a_copy_that_was_never_synced_is_made_safe_first(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct run run;
+        struct kvs_error error;
+        unlink(image_path_text);
+        create();
+        reopen(&run, CATALOG_NEW);
+        store(&run, 1, 1);
+        assert_int_equal(write_behind(&run), KVS_OK);
+        kill_run(&run);
+        for (int starts = 0; starts < 2; starts++) {
+            assert_int_equal(prepare(&run, &error), KVS_OK);
+            kept_faults.writes_left = 2 - starts;
+            assert_int_equal(image_begin(run.image, 0, &error), KVS_ERR_CATALOG_IO);
+            kept_faults.writes_left = -1;
+            kill_run(&run);
+        }
+        kept_lose_shm(&place);
+        kept_tear(image_path_text, seed);
+        reopen(&run, CATALOG_POWER_LOST);
+        assert_there(&run, 1, 1);
+        kill_run(&run);
+        kept_lose_shm(&place);
+    }
+}
+
 /* ---- Bad files ----*/
 
 static void assert_refused(const uint8_t *bytes, size_t length, enum kvs_status expected,
@@ -1373,6 +1441,8 @@ int main(void)
         TEST(without_room_on_shm_the_image_is_mapped),
         TEST(a_mapped_image_after_a_power_cut),
         TEST(caution_outlives_further_starts),
+        TEST(caution_outlives_a_boot),
+        TEST(a_copy_that_was_never_synced_is_made_safe_first),
         TEST(bad_files_are_refused_and_left_alone),
         TEST(a_fifo_and_a_link_are_refused),
         TEST(one_flipped_bit_of_a_header_is_survived),

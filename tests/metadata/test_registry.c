@@ -35,12 +35,15 @@ static int tear_down(void **state)
     return 0;
 }
 
+static bool foreign_writers;
+
 static struct registry_options options_of(const char *dir)
 {
     return (struct registry_options){.dir = dir,
                                      .reserve_ttl_ms = TTL_MS,
                                      .quarantine_ms = TTL_MS,
                                      .lease_ms = LEASE_MS,
+                                     .foreign_writers = foreign_writers,
                                      .log = {kept_log, NULL},
                                      .boot_ms = kept_boot_ms,
                                      .os = &place.os};
@@ -472,6 +475,74 @@ static void a_killed_process_loses_nothing(void **state)
     registry_close(registry);
 }
 
+static void forget_one(struct registry *registry)
+{
+    struct key key = key_of(0);
+    struct registry_entry *entry = registry_lock(registry, 0, "kv", 2);
+    catalog_delete(registry_catalog(entry), registry_now_ms(registry), &key, 1);
+    registry_unlock(entry);
+}
+
+/* A kill while the caution of an earlier start is kept is a kill all the same: what the process had
+ * not written is in the live array alone, and has to reach the image. */
+static void a_kill_within_an_earlier_starts_caution_is_written(void **state)
+{
+    (void)state;
+    foreign_writers = true;
+    struct registry *registry = open_kept();
+    store_three(registry);
+    registry_close(registry);
+    killed_after(nothing);
+    kept_lose_shm(&place);
+    killed_after(forget_one);
+    registry_close(open_kept());
+    kept_lose_shm(&place);
+    registry = open_kept();
+    assert_false(is_there(registry, 0));
+    assert_true(is_there(registry, 1));
+    registry_close(registry);
+    foreign_writers = false;
+}
+
+/* The leases of before count for caution, too: another start within them is as cautious. */
+static void caution_lasts_as_long_as_leases(void **state)
+{
+    (void)state;
+    foreign_writers = true;
+    registry_close(open_kept());
+    struct registry_options options = options_of(place.dir);
+    options.lease_ms = 10 * (uint64_t)TTL_MS;
+    struct registry *registry = open_with(&options);
+    store_three(registry);
+    registry_close(registry);
+    killed_after(nothing);
+    kept_lose_shm(&place);
+    registry_close(open_with(&options));
+    kept_clock_ms += 3 * TTL_MS; /* beyond reserve_ttl + quarantine */
+    registry = open_with(&options);
+    uint64_t generation;
+    assert_int_equal(reserve(registry, 9, &generation), -1);
+    registry_close(registry);
+    foreign_writers = false;
+}
+
+/* Whatever fails on the way, nothing is left that would be in the way of a second try. */
+static void a_creation_that_failed_can_be_tried_again(void **state)
+{
+    (void)state;
+    struct registry *registry = open_kept();
+    bool failed = true;
+    for (int writes = 0; failed; writes++) {
+        kept_faults.writes_left = writes;
+        failed = initialize(registry, 0, "kv", 64) != KVS_OK;
+        kept_faults.writes_left = -1;
+        assert_int_equal(initialize(registry, 0, "kv", 64), KVS_OK);
+        assert_int_equal(registry_drop(registry, 0, "kv", &error), KVS_OK);
+        assert_true(writes < 20);
+    }
+    registry_close(registry);
+}
+
 static void drop_leaves_nothing_behind(void **state)
 {
     (void)state;
@@ -746,6 +817,9 @@ int main(void)
         TEST(an_idle_reset_replaces_the_files),
         TEST(everything_is_there_after_a_clean_stop),
         TEST(a_killed_process_loses_nothing),
+        TEST(a_kill_within_an_earlier_starts_caution_is_written),
+        TEST(caution_lasts_as_long_as_leases),
+        TEST(a_creation_that_failed_can_be_tried_again),
         TEST(drop_leaves_nothing_behind),
         TEST(a_second_process_is_refused),
         TEST(one_bad_file_disturbs_nothing),
