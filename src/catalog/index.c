@@ -65,7 +65,7 @@ static uint8_t tag_of(uint64_t hash, uint16_t suffix)
 
 void index_prefetch(const struct index *index, uint64_t hash)
 {
-    __builtin_prefetch(&index->groups[group_of(index, hash)], 1);
+    memory_prefetch(&index->groups[group_of(index, hash)]);
 }
 
 /* Bit i is set where tags[i] == tag. */
@@ -106,47 +106,72 @@ uint32_t index_find(const struct index *index, uint64_t hash, const struct key *
     return PAGE_NONE;
 }
 
-/* A key on its way through index_find_block(). */
-struct looked_up {
+/* A key that index_find_block() has to look for once more. */
+struct stray {
     uint64_t hash;
-    uint32_t candidate; /* the page whose slot is on its way, or PAGE_NONE */
+    uint32_t at;
 };
 
-static uint32_t candidate_of(const struct index *index, uint64_t hash, uint16_t suffix)
+static uint32_t candidate_in(const struct index_group *group, uint8_t tag)
 {
-    const struct index_group *group = &index->groups[group_of(index, hash)];
-    unsigned mask = group_match(group, tag_of(hash, suffix));
+    unsigned mask = group_match(group, tag);
     return mask == 0 ? PAGE_NONE : group->pages[__builtin_ctz(mask)];
 }
 
+static void prefetch_slot(const struct index *index, uint32_t page)
+{
+    if (page != PAGE_NONE)
+        memory_prefetch(&index->slots[page]);
+}
+
+/* The page that a key's own group names, whose slot is asked for; else the next group is. */
+static uint32_t first_candidate(const struct index *index, uint64_t hash, uint16_t suffix)
+{
+    uint64_t at = group_of(index, hash);
+    uint32_t page = candidate_in(&index->groups[at], tag_of(hash, suffix));
+    prefetch_slot(index, page);
+    if (page == PAGE_NONE && index->groups[at].overflow != 0)
+        memory_prefetch(&index->groups[group_after(index, at)]);
+    return page;
+}
+
+/* Keys that are not where their tag said first: most are in the next group. They are few, but one
+ * that waits for its lines in turn costs as much as ten that do not. */
+static void find_strays(const struct index *index, const struct key keys[], uint64_t floor,
+                        const struct stray strays[], size_t n, uint32_t ret_pages[])
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t next = group_after(index, group_of(index, strays[i].hash));
+        prefetch_slot(index, candidate_in(&index->groups[next],
+                                          tag_of(strays[i].hash, keys[strays[i].at].suffix)));
+    }
+    for (size_t i = 0; i < n; i++)
+        ret_pages[strays[i].at] = index_find(index, strays[i].hash, &keys[strays[i].at], floor);
+}
+
 /* Three stages, each AHEAD keys in front of the next, so that the memory is never idle: ask for the
- * group's line, then for the slot's, then compare. Only a key that is not where its tag says first,
- * or is nowhere, is looked up once more. */
+ * group's line, then for the slot's, then compare. */
 void index_find_block(const struct index *index, const struct key keys[], size_t n, uint64_t floor,
                       uint32_t ret_pages[])
 {
-    enum { AHEAD = 12, RING = 64 };
-    struct looked_up ring[RING];
+    enum { AHEAD = 24, RING = 64 };
+    uint64_t hashes[RING];
+    struct stray strays[INDEX_BLOCK];
+    size_t stray_count = 0;
     for (size_t step = 0; step < n + 2 * AHEAD; step++) {
         if (step < n) {
-            ring[step % RING].hash = index_hash(index, keys[step].digest);
-            index_prefetch(index, ring[step % RING].hash);
+            hashes[step % RING] = index_hash(index, keys[step].digest);
+            index_prefetch(index, hashes[step % RING]);
         }
         size_t i = step - AHEAD; /* huge before its first key: not < n */
-        if (i < n) {
-            struct looked_up *at = &ring[i % RING];
-            at->candidate = candidate_of(index, at->hash, keys[i].suffix);
-            if (at->candidate != PAGE_NONE)
-                __builtin_prefetch(&index->slots[at->candidate]);
-        }
+        if (i < n)
+            ret_pages[i] = first_candidate(index, hashes[i % RING], keys[i].suffix);
         i = step - 2 * AHEAD;
-        if (i < n) {
-            const struct looked_up *at = &ring[i % RING];
-            bool found = at->candidate != PAGE_NONE &&
-                         slot_is(&index->slots[at->candidate], &keys[i], floor);
-            ret_pages[i] = found ? at->candidate : index_find(index, at->hash, &keys[i], floor);
-        }
+        if (i < n &&
+            (ret_pages[i] == PAGE_NONE || !slot_is(&index->slots[ret_pages[i]], &keys[i], floor)))
+            strays[stray_count++] = (struct stray){hashes[i % RING], (uint32_t)i};
     }
+    find_strays(index, keys, floor, strays, stray_count, ret_pages);
 }
 
 void index_insert(struct index *index, uint64_t hash, uint16_t suffix, uint32_t page)

@@ -1,6 +1,8 @@
 /* The life of a page; see life.h. */
 #include "catalog/life.h"
 
+#include "catalog/memory.h"
+
 static uint64_t later(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -267,8 +269,8 @@ static void prefetch_victims(const struct catalog *catalog, size_t n)
     for (uint32_t page = catalog->recency.last;
          page != PAGE_NONE && count < n && count < INDEX_BLOCK;
          page = catalog->links[page].before) {
-        __builtin_prefetch(&catalog->slots[page], 1);
-        __builtin_prefetch(&catalog->until_ms[page], 1);
+        memory_prefetch(&catalog->slots[page]);
+        memory_prefetch(&catalog->until_ms[page]);
         pages[count++] = page;
     }
     for (size_t i = 0; i < count; i++)

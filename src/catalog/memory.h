@@ -6,6 +6,15 @@
 
 #include <stddef.h>
 
+/* Asks for the line of an address that will be read or written soon. The empty asm is an effect:
+ * gcc takes a function that does nothing but prefetch for one that does nothing, and drops the
+ * calls to it. */
+static inline void memory_prefetch(const void *address)
+{
+    __builtin_prefetch(address, 1);
+    __asm__ volatile("");
+}
+
 /* NULL on lack of memory. */
 void *memory_new(size_t bytes);
 /* NULL allowed; returns NULL. `bytes` as given to memory_new(). */

@@ -286,8 +286,8 @@ static void order_as_given(struct catalog *catalog)
     uint32_t n = catalog->options.recency_count;
     for (uint32_t i = 0; i < n; i++) {
         if (i + AHEAD < n && order[i + AHEAD] < catalog->options.num_pages) {
-            __builtin_prefetch(&catalog->links[order[i + AHEAD]], 1);
-            __builtin_prefetch(&catalog->slots[order[i + AHEAD]]);
+            memory_prefetch(&catalog->links[order[i + AHEAD]]);
+            memory_prefetch(&catalog->slots[order[i + AHEAD]]);
         }
         uint32_t page = order[i];
         if (page < catalog->frontier && slot_state(&catalog->slots[page]) == SLOT_COMMITTED &&

@@ -2,6 +2,7 @@
  */
 #include "base/status.h"
 #include "catalog/life.h"
+#include "catalog/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,15 +39,15 @@ static void prefetch_links(const struct catalog *catalog, const uint32_t pages[]
 {
     for (size_t i = 0; i < n; i++)
         if (pages[i] != PAGE_NONE)
-            __builtin_prefetch(&catalog->links[pages[i]], 1);
+            memory_prefetch(&catalog->links[pages[i]]);
     for (size_t i = 0; i < n; i++) {
         if (pages[i] == PAGE_NONE)
             continue;
         struct page_links at = catalog->links[pages[i]];
         if (at.before != PAGE_NONE)
-            __builtin_prefetch(&catalog->links[at.before], 1);
+            memory_prefetch(&catalog->links[at.before]);
         if (at.after != PAGE_NONE)
-            __builtin_prefetch(&catalog->links[at.after], 1);
+            memory_prefetch(&catalog->links[at.after]);
     }
 }
 
@@ -441,9 +442,9 @@ void catalog_confirm(struct catalog *catalog, uint64_t now_ms,
     for (size_t i = 0; i < n; i++) {
         if (entries[i].page < 0 || entries[i].page >= (int64_t)catalog->options.num_pages)
             continue;
-        __builtin_prefetch(&catalog->slots[entries[i].page], 1);
-        __builtin_prefetch(&catalog->links[entries[i].page], 1);
-        __builtin_prefetch(&catalog->until_ms[entries[i].page], 1);
+        memory_prefetch(&catalog->slots[entries[i].page]);
+        memory_prefetch(&catalog->links[entries[i].page]);
+        memory_prefetch(&catalog->until_ms[entries[i].page]);
     }
     for (size_t i = 0; i < n; i++) {
         size_t at = refresh_position(catalog, i, n);
