@@ -213,12 +213,15 @@ static bool has_failed(struct page_batch *batch)
     return !good;
 }
 
-/* The first failure counts; what was under way then changes nothing. */
+/* The first failure counts, until something went well after the time of restraint: what was under
+ * way when it came changes nothing, and of probes nothing is known here. */
 static void note_failure(struct disk_user *user, bool failed)
 {
     uint64_t now_us = sim_machine_us(user->process->machine);
-    if (user->failed_us == 0 || now_us - user->failed_us >= DISK_RESTRAINT_US)
-        user->failed_us = failed ? now_us : 0;
+    if (user->failed_us == 0 && failed)
+        user->failed_us = now_us;
+    else if (!failed && now_us - user->failed_us >= DISK_RESTRAINT_US)
+        user->failed_us = 0;
 }
 
 static enum kvs_status file_run(struct pagefile *pagefile, struct page_batch *batch,

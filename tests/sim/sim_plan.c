@@ -40,8 +40,9 @@ static uint32_t most_of(enum sim_fault fault)
     case FAULT_DISK_ROT:
         return 60; /* of the director's steps */
     case FAULT_KILL_IN_CALL:
-        return 30;
+        return 80;
     case FAULT_SHM_LOST:
+    case FAULT_REBOOT:
     case FAULT_SHM_FULL:
     case FAULT_WALL_JUMP:
         return 300;

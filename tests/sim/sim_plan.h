@@ -39,7 +39,8 @@
     X(OTHER_GEOMETRY, "initializes with another geometry")                                         \
     X(FALSE_REPORT, "reports of mismatches that are none")                                         \
     X(MALFORMED, "requests that are not well-formed")                                              \
-    X(FALSE_CONFIRM, "confirms again with another checksum")
+    X(FALSE_CONFIRM, "confirms again with another checksum")                                       \
+    X(REBOOT, "reboots while the server was down")
 
 enum sim_fault {
 #define X(name, text) FAULT_##name,

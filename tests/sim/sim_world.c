@@ -84,6 +84,8 @@ static void before_call(void)
 static void raise_the_dead(void)
 {
     if (keeper_is_down() && one_in(&fate, 3)) {
+        if (sim_fault(&fate, FAULT_REBOOT))
+            cut_power();
         if (sim_plan.kept && sim_fault(&fate, FAULT_SHM_LOST)) {
             sim_trace("/dev/shm is lost");
             sim_files_lose_shm();
