@@ -4,6 +4,7 @@
 #include <isa-l/crc.h>
 #include <isa-l/crc64.h>
 #include <limits.h>
+#include <string.h>
 
 uint64_t checksum_page(const void *bytes, size_t length)
 {
@@ -16,8 +17,33 @@ uint64_t checksum_page_more(uint64_t checksum, const void *bytes, size_t length)
     return crc64_ecma_refl(checksum, bytes, length);
 }
 
+/* A slot has 44 or 52 bytes: the processor's own instruction takes a third of the time that isa-l's
+ * folding, made for long runs, needs for so few. */
+#if defined(__x86_64__)
+enum { SHORT_BYTES = 128 };
+
+__attribute__((target("sse4.2"))) static uint32_t
+crc32c_short(uint32_t crc, const unsigned char *at, size_t length)
+{
+    uint64_t wide = crc;
+    for (; length >= 8; at += 8, length -= 8) {
+        uint64_t word;
+        memcpy(&word, at, 8);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    crc = (uint32_t)wide;
+    for (; length > 0; at++, length--)
+        crc = __builtin_ia32_crc32qi(crc, *at);
+    return crc;
+}
+#endif
+
 uint32_t checksum_crc32c(uint32_t seed, const void *bytes, size_t length)
 {
+#if defined(__x86_64__)
+    if (length <= SHORT_BYTES && __builtin_cpu_supports("sse4.2"))
+        return ~crc32c_short(~seed, bytes, length);
+#endif
     /* This one does not invert, takes a length of type int, and is not const although it only
      * reads. */
     unsigned char *at = (unsigned char *)(uintptr_t)bytes;

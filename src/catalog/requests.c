@@ -34,12 +34,18 @@ static size_t block_of(const struct catalog *catalog, size_t done, size_t n, siz
     return catalog->options.eviction == KVS_EVICTION_LRU ? done : n - done - count;
 }
 
-/* Refreshing touches the links of a page and of its neighbours: bring them in before. */
-static void prefetch_links(const struct catalog *catalog, const uint32_t pages[], size_t n)
+/* Refreshing touches the links of a page and of its neighbours, leasing its deadline: bring them in
+ * before. */
+static void prefetch_links(const struct catalog *catalog, const uint32_t pages[], size_t n,
+                           bool leasing)
 {
-    for (size_t i = 0; i < n; i++)
-        if (pages[i] != PAGE_NONE)
-            memory_prefetch(&catalog->links[pages[i]]);
+    for (size_t i = 0; i < n; i++) {
+        if (pages[i] == PAGE_NONE)
+            continue;
+        memory_prefetch(&catalog->links[pages[i]]);
+        if (leasing)
+            memory_prefetch(&catalog->until_ms[pages[i]]);
+    }
     for (size_t i = 0; i < n; i++) {
         if (pages[i] == PAGE_NONE)
             continue;
@@ -86,7 +92,7 @@ static void get_block(struct catalog *catalog, const struct key keys[], size_t n
         ret_found[i] =
             pages[i] == PAGE_NONE ? (struct catalog_found){.page = -1} : found_of(slot, pages[i]);
     }
-    prefetch_links(catalog, pages, n);
+    prefetch_links(catalog, pages, n, !verifying);
     for (size_t i = 0; i < n; i++) {
         uint32_t page = pages[refresh_position(catalog, i, n)];
         if (page == PAGE_NONE) {
@@ -175,7 +181,7 @@ static size_t find_present(const struct reserving *call, struct catalog_reserved
             if (!has || !is_committed(catalog, pages[i]))
                 pages[i] = PAGE_NONE;
         }
-        prefetch_links(catalog, pages, count);
+        prefetch_links(catalog, pages, count, false);
         for (size_t i = 0; i < count; i++) {
             uint32_t page = pages[refresh_position(catalog, i, count)];
             if (page != PAGE_NONE)
@@ -288,10 +294,10 @@ static struct catalog_reserved answer_for(struct reserving *call, size_t i, uint
     return (struct catalog_reserved){!mine, page, slot->generation};
 }
 
-static void hand_out(const struct reserving *call, size_t i, uint32_t page)
+/* `replaced`: the page that does not answer the key, or PAGE_NONE. */
+static void hand_out(const struct reserving *call, size_t i, uint32_t page, uint32_t replaced)
 {
     struct catalog *catalog = call->catalog;
-    uint32_t replaced = find_key(catalog, &call->keys[i]);
     life_reserve(catalog, page, &call->keys[i], generation_for(call, i), call->owner);
     catalog->totals.reserved++;
     if (replaced == PAGE_NONE)
@@ -301,22 +307,24 @@ static void hand_out(const struct reserving *call, size_t i, uint32_t page)
 }
 
 /* A page for key i, and one for its other half when that is in the batch and needs one too: both or
- * none. */
-static void try_hand_out(struct reserving *call, size_t i)
+ * none. Returns the page of key i. */
+static uint32_t try_hand_out(struct reserving *call, size_t i, uint32_t replaced)
 {
     struct catalog *catalog = call->catalog;
     size_t other = other_half_position(call, i);
-    if (other < call->n && !has_page(call, find_key(catalog, &call->keys[other]))) {
+    uint32_t others = other < call->n ? find_key(catalog, &call->keys[other]) : PAGE_NONE;
+    if (other < call->n && !has_page(call, others)) {
         uint32_t pages[2];
         if (!life_take_pair(catalog, pages))
-            return;
-        hand_out(call, i, pages[0]);
-        hand_out(call, other, pages[1]);
-        return;
+            return PAGE_NONE;
+        hand_out(call, i, pages[0], replaced);
+        hand_out(call, other, pages[1], others);
+        return pages[0];
     }
     uint32_t page = life_take_page(catalog);
     if (page != PAGE_NONE)
-        hand_out(call, i, page);
+        hand_out(call, i, page, replaced);
+    return page;
 }
 
 static void reserve_each(struct reserving *call, struct catalog_reserved ret_reserved[])
@@ -328,12 +336,10 @@ static void reserve_each(struct reserving *call, struct catalog_reserved ret_res
             page = (uint32_t)ret_reserved[i].page;
         } else {
             page = find_key(catalog, &call->keys[i]); /* an earlier key of the batch may have it */
-            if (!has_page(call, page)) {
-                try_hand_out(call, i);
-                page = find_key(catalog, &call->keys[i]);
-            }
+            if (!has_page(call, page))
+                page = try_hand_out(call, i, page);
         }
-        if (has_page(call, page)) {
+        if (page != PAGE_NONE) {
             ret_reserved[i] = answer_for(call, i, page);
             catalog->totals.present += ret_reserved[i].present;
         } else {
