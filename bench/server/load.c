@@ -2,11 +2,13 @@
  * answered. Speaks the metadata protocol over HTTP, or Redis with as many keys of 64 bytes, so that
  * both are measured by the same program. Used by bench/server/run.py.
  *
- *   bench_load --port N --op fill|get|exists|cycle [--resp] [--connections N] [--keys N]
+ *   bench_load --port N --op fill|get|exists|cycle|stall [--resp] [--connections N] [--keys N]
  *              [--pages N] [--first ID] [--requests N] [--rank N]
  *
  *   fill, cycle   reserve and confirm `keys` new keys a request, ids from --first on (Redis: MSET)
  *   get, exists   `keys` random keys among ids 0 to --pages - 1 (Redis: MGET, EXISTS)
+ *   stall         get on all connections but the last, which all the while reserves `keys` new keys
+ * on the next rank and releases their pages: only the gets are timed
  *
  * Prints one JSON object. Latencies are of whole cycles. Any unexpected answer ends the program. */
 #include "base/clock.h"
@@ -33,14 +35,14 @@ struct text {
 struct settings {
     uint16_t port;
     const char *op;
-    bool resp, writes;
+    bool resp, writes, stall;
     unsigned connections, keys, rank;
     uint64_t pages, first, requests;
 };
 
 struct connection {
     int fd;
-    bool confirming;
+    bool writes, confirming; /* this one reserves; and now says what became of it */
     uint64_t first_id, started_ns;
     struct text out;
     const struct text *sending;
@@ -102,15 +104,14 @@ static void add_key(struct text *text, uint64_t id)
 
 /* ---- requests --------------------------------------------------------------------------------*/
 
-static void add_head(struct text *out, const struct settings *settings, const char *endpoint,
-                     size_t length)
+static void add_head(struct text *out, unsigned rank, const char *endpoint, size_t length)
 {
     char head[256];
     add(out, head,
         (size_t)snprintf(head, sizeof head,
                          "POST /%u/%s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: "
                          "application/json\r\nContent-Length: %zu\r\n\r\n",
-                         settings->rank, endpoint, length));
+                         rank, endpoint, length));
 }
 
 static uint64_t id_of(const struct settings *settings, uint64_t first, unsigned i)
@@ -121,7 +122,7 @@ static uint64_t id_of(const struct settings *settings, uint64_t first, unsigned 
 static void make_lookup(const struct settings *settings, uint64_t first, struct text *out)
 {
     struct text body = {0};
-    bool get = strcmp(settings->op, "get") == 0;
+    bool get = strcmp(settings->op, "exists") != 0;
     add_text(&body, "{\"keys\":[");
     for (unsigned i = 0; i < settings->keys; i++) {
         add_text(&body, i == 0 ? "\"" : ",\"");
@@ -129,9 +130,15 @@ static void make_lookup(const struct settings *settings, uint64_t first, struct 
         add_text(&body, "\"");
     }
     add_text(&body, "],\"namespace\":\"kv\"}");
-    add_head(out, settings, get ? "get_page_indices" : "exists", body.length);
+    add_head(out, settings->rank, get ? "get_page_indices" : "exists", body.length);
     add(out, body.bytes, body.length);
     free(body.bytes);
+}
+
+/* While stalls are looked for, pages come and go beside the keys that are asked for. */
+static unsigned writing_rank(const struct settings *settings)
+{
+    return settings->rank + (settings->stall ? 1 : 0);
 }
 
 static void make_reserve(const struct settings *settings, uint64_t first, struct text *out)
@@ -144,7 +151,7 @@ static void make_reserve(const struct settings *settings, uint64_t first, struct
         add_text(&body, "\",\"\"]");
     }
     add_text(&body, "],\"namespace\":\"kv\"}");
-    add_head(out, settings, "reserve_and_allocate_page_indices", body.length);
+    add_head(out, writing_rank(settings), "reserve_and_allocate_page_indices", body.length);
     add(out, body.bytes, body.length);
     free(body.bytes);
 }
@@ -154,21 +161,26 @@ static void make_confirm(const struct settings *settings, uint64_t first, const 
                          struct text *out)
 {
     struct text body = {0};
-    add_text(&body, "{\"written_keys_to_confirm\":[");
+    add_text(&body, settings->stall ? "{\"pages_to_release\":[" : "{\"written_keys_to_confirm\":[");
     const char *at = answer;
     for (unsigned i = 0; i < settings->keys; i++) {
         at = strstr(at, "[false,");
         if (at == NULL || at[7] == '-')
             fail("a key got no page");
         at += 7;
-        add_text(&body, i == 0 ? "[\"" : ",[\"");
-        add_key(&body, first + i);
-        add_text(&body, "\",");
+        if (i > 0)
+            add_text(&body, ",");
+        if (!settings->stall) {
+            add_text(&body, "[\"");
+            add_key(&body, first + i);
+            add_text(&body, "\",");
+        }
         add(&body, at, strspn(at, "0123456789"));
-        add_text(&body, "]");
+        if (!settings->stall)
+            add_text(&body, "]");
     }
-    add_text(&body, "],\"pages_to_release\":[],\"namespace\":\"kv\"}");
-    add_head(out, settings, "confirm_write", body.length);
+    add_text(&body, "],\"namespace\":\"kv\"}");
+    add_head(out, writing_rank(settings), "confirm_write", body.length);
     add(out, body.bytes, body.length);
     free(body.bytes);
 }
@@ -236,7 +248,7 @@ struct run {
     struct text prepared[PREPARED];
     struct connection connections[CONNECTIONS_MAX];
     uint32_t *latencies; /* of 100 ns */
-    uint64_t sent, answered, next_id, checked;
+    uint64_t sent, answered, next_id, checked, released;
     int epoll;
 };
 
@@ -256,8 +268,9 @@ static void begin(struct run *run, struct connection *connection)
     const struct settings *settings = &run->settings;
     if (run->sent == settings->requests)
         return;
-    run->sent++;
-    if (settings->writes) {
+    if (!(settings->stall && connection->writes))
+        run->sent++;
+    if (connection->writes) {
         connection->first_id = run->next_id;
         run->next_id += settings->keys;
         connection->out.length = 0;
@@ -278,12 +291,17 @@ static void begin(struct run *run, struct connection *connection)
 static void answered(struct run *run, struct connection *connection)
 {
     const struct settings *settings = &run->settings;
-    if (settings->writes && !settings->resp && !connection->confirming) {
+    if (connection->writes && !settings->resp && !connection->confirming) {
         connection->out.length = 0;
         make_confirm(settings, connection->first_id, connection->in, &connection->out);
         connection->confirming = true;
         connection->received = 0;
         send_all(connection);
+        return;
+    }
+    if (settings->stall && connection->writes) {
+        run->released++;
+        begin(run, connection);
         return;
     }
     uint64_t took_ns = clock_mono_ns() - connection->started_ns;
@@ -320,6 +338,8 @@ static void connect_all(struct run *run)
     run->epoll = epoll_create1(0);
     for (unsigned i = 0; i < run->settings.connections; i++) {
         struct connection *connection = &run->connections[i];
+        connection->writes =
+            run->settings.writes || (run->settings.stall && i + 1 == run->settings.connections);
         connection->fd = socket(AF_INET, SOCK_STREAM, 0);
         connection->in = malloc(INPUT_BYTES);
         if (connection->in == NULL ||
@@ -344,10 +364,11 @@ static void print(const struct run *run, uint64_t took_ns)
     uint64_t n = run->answered;
     qsort(run->latencies, n, sizeof *run->latencies, by_value);
     printf("{\"op\":\"%s\",\"keys\":%u,\"connections\":%u,\"requests\":%llu,\"seconds\":%.4f,"
-           "\"per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"worst_us\":%.1f}\n",
+           "\"per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"worst_us\":%.1f,\"releases\":%llu}\n",
            settings->op, settings->keys, settings->connections, (unsigned long long)n,
            (double)took_ns / 1e9, (double)n * 1e9 / (double)took_ns, run->latencies[n / 2] / 10.0,
-           run->latencies[n * 99 / 100] / 10.0, run->latencies[n - 1] / 10.0);
+           run->latencies[n * 99 / 100] / 10.0, run->latencies[n - 1] / 10.0,
+           (unsigned long long)run->released);
 }
 
 static uint64_t number(const char *text)
@@ -391,6 +412,7 @@ static struct settings read_settings(int argc, char **argv)
             fail("unknown option");
     }
     s.writes = strcmp(s.op, "fill") == 0 || strcmp(s.op, "cycle") == 0;
+    s.stall = strcmp(s.op, "stall") == 0;
     if (s.connections == 0 || s.connections > CONNECTIONS_MAX || s.keys == 0 || s.pages == 0 ||
         s.requests == 0)
         fail("a setting is out of range");

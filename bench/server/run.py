@@ -41,12 +41,12 @@ def free_port():
 class Server:
     """One of the servers, running; `name` is its column."""
 
-    def __init__(self, name, command, http=True):
+    def __init__(self, name, command, http=True, cores=SERVER_CORE):
         self.name, self.http = name, http
         self.port = free_port()
         command = [c.replace("{port}", str(self.port)) for c in command]
         self.started = time.monotonic()
-        self.process = subprocess.Popen(["taskset", "-c", SERVER_CORE, *command],
+        self.process = subprocess.Popen(["taskset", "-c", cores, *command],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while True:
             if self.process.poll() is not None:
@@ -135,6 +135,13 @@ class Results:
         outcomes = self.rows.get(case, {}).get(name)
         return statistics.median(o[what] for o in outcomes) if outcomes else None
 
+    def ratio(self, case, name, other):
+        """The median of the ratios of the rounds: the machine's own speed changes between rounds."""
+        ours, theirs = self.rows[case].get(name), self.rows[case].get(other)
+        if not theirs:
+            return None
+        return statistics.median(a["per_s"] / b["per_s"] for a, b in zip(ours, theirs))
+
 
 def measure_lookups(servers, results, args, filled):
     requests = {1: 100000, 16: 60000, 128: 30000, 256: 16000}
@@ -198,28 +205,26 @@ def print_table(results):
         op, keys, connections = case
         line = f"{op + ', ' + str(keys) + ' keys, ' + str(connections) + ' conn.':34}"
         for name in names[1:]:
-            other = results.median(case, name)
-            line += f"{'-' if other is None else f'{results.median(case, names[0]) / other:.2f}':>22}"
+            ratio = results.ratio(case, names[0], name)
+            line += f"{'-' if ratio is None else f'{ratio:.2f}':>22}"
         print(line)
 
 
-def measure_stalls(kvshelf, args, filled):
-    """The worst request of another client while 128 pages are released again and again and the image of
-    everything that was just filled is written."""
-    kvshelf.go_on()
-    load = subprocess.Popen(["taskset", "-c", LOAD_CORE, os.path.join(BUILD, "bench_load"), "--port",
-                             str(kvshelf.port), "--op", "get", "--keys", "128", "--connections", "4",
-                             "--pages", str(filled), "--requests", "60000"], stdout=subprocess.PIPE)
-    kvshelf.post("/900/initialize", {"num_pages": 262144})
-    released = 0
-    while load.poll() is None:
-        keys = [[f"{time.monotonic_ns():064x}"[:60] + f"{i:04x}", ""] for i in range(128)]
-        indices = json.loads(kvshelf.post("/900/reserve_and_allocate_page_indices", {"keys": keys}))["indices"]
-        kvshelf.post("/900/confirm_write", {"pages_to_release": [p for _, p in indices if p >= 0]})
-        released += 1
-    outcome = json.loads(load.stdout.read())
-    outcome["releases_of_128"] = released
-    return outcome
+def measure_stalls(work, pages):
+    """The worst get of 128 keys while another connection reserves and releases 128 pages without a pause and,
+    in the kept server, the image of what was just filled and of what changes is written once a second. The
+    writer of images may use the other core; the server in memory shows what is the machine's own doing."""
+    outcomes = {}
+    for name, flags in (("kept", ["--data-dir", os.path.join(work, "stalls")]), ("in memory", [])):
+        server = Server(name, [os.path.join(BUILD, "kvshelf"), "serve", "--port", "{port}", "--threads", "1",
+                               "--lease", "0", "--quarantine", "0", *flags], cores=f"{SERVER_CORE},{LOAD_CORE}")
+        filled = fill(server, pages)
+        server.post("/1/initialize", {"num_pages": pages})
+        rounds = [server.load(op="stall", keys=128, connections=4, pages=filled, requests=100000,
+                              first=(4 + i) * 10**10) for i in range(5)]
+        outcomes[name] = rounds
+        server.stop()
+    return outcomes
 
 
 def measure_restart(work, pages):
@@ -263,9 +268,12 @@ def main():
             measure_lookups(servers, results, args, filled)
             measure_cycles(servers, results, args, filled, number)
         print_table(results)
-        stalls = measure_stalls(servers[1], args, filled)
-        print(f"\nwhile 128 pages are released {stalls['releases_of_128']} times and the image is written: get of "
-              f"128 keys, p50 {stalls['p50_us']:.0f} us, p99 {stalls['p99_us']:.0f} us, worst {stalls['worst_us']:.0f} us")
+        stalls = measure_stalls(args.work, args.pages)
+        print("\nget of 128 keys while another connection releases 128 pages without a pause, five rounds:")
+        for name, rounds in stalls.items():
+            print(f"  {name}: p50 {statistics.median(r['p50_us'] for r in rounds):.0f} us, p99 "
+                  f"{statistics.median(r['p99_us'] for r in rounds):.0f} us, worst of each round "
+                  + ", ".join(f"{r['worst_us'] / 1000:.1f}" for r in rounds) + " ms")
         restart = measure_restart(args.work, args.pages)
         print(f"memory {restart['bytes_per_key']:.1f} B a key; restart with {args.pages:,} keys in "
               f"{restart['restart_seconds']:.2f} s (SGLang's server: 242 B, 4.5 s, see docs/benchmarks.md)")
