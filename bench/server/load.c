@@ -44,7 +44,7 @@ struct connection {
     int fd;
     bool writes, confirming; /* this one reserves; and now says what became of it */
     uint64_t first_id, started_ns;
-    struct text out;
+    struct text out, confirm;
     const struct text *sending;
     size_t received;
     char *in;
@@ -156,11 +156,14 @@ static void make_reserve(const struct settings *settings, uint64_t first, struct
     free(body.bytes);
 }
 
-/* From the answer {"indices":[[false,7],...]}: every key must have got a page to write. */
-static void make_confirm(const struct settings *settings, uint64_t first, const char *answer,
-                         struct text *out)
+/* From the answer {"indices":[[false,7],...]}: every key must have got a page to write. The keys
+ * are copied from the request that was answered. */
+static void make_confirm(const struct settings *settings, const struct text *asked,
+                         const char *answer, struct text *out)
 {
+    enum { STRIDE = KEY_CHARS + sizeof "\",\"\"],[\"" - 1 };
     struct text body = {0};
+    const char *keys = (const char *)memmem(asked->bytes, asked->length, "[[\"", 3) + 3;
     add_text(&body, settings->stall ? "{\"pages_to_release\":[" : "{\"written_keys_to_confirm\":[");
     const char *at = answer;
     for (unsigned i = 0; i < settings->keys; i++) {
@@ -172,7 +175,7 @@ static void make_confirm(const struct settings *settings, uint64_t first, const 
             add_text(&body, ",");
         if (!settings->stall) {
             add_text(&body, "[\"");
-            add_key(&body, first + i);
+            add(&body, keys + (size_t)i * STRIDE, KEY_CHARS);
             add_text(&body, "\",");
         }
         add(&body, at, strspn(at, "0123456789"));
@@ -292,8 +295,9 @@ static void answered(struct run *run, struct connection *connection)
 {
     const struct settings *settings = &run->settings;
     if (connection->writes && !settings->resp && !connection->confirming) {
-        connection->out.length = 0;
-        make_confirm(settings, connection->first_id, connection->in, &connection->out);
+        connection->confirm.length = 0;
+        make_confirm(settings, &connection->out, connection->in, &connection->confirm);
+        connection->sending = &connection->confirm;
         connection->confirming = true;
         connection->received = 0;
         send_all(connection);
