@@ -1,4 +1,5 @@
-/* Checksums: CRC-64/XZ of page contents, CRC-32C of slots and headers, both by isa-l. */
+/* Checksums: CRC-64/XZ of page contents, CRC-32C of slots and headers, by isa-l; what is as short
+ * as a slot by the processor's own instruction, where it has one. */
 #ifndef KVSHELF_BASE_CHECKSUM_H
 #define KVSHELF_BASE_CHECKSUM_H
 
