@@ -1,8 +1,9 @@
 """Load SGLang's own HF3FS classes from the installed package without a GPU.
 
-What is real: hicache_storage, the hf3fs folder (metadata server, its client, the storage class, the
-plain-file client) as released. What is a stand-in: everything those import of SGLang that needs a GPU
-build, and, where torch is not installed, torch itself (the metadata server and its client never use it).
+What is real, as released: hicache_storage, the hf3fs folder (metadata server, its client, the storage
+class, the plain-file client) and, where torch is installed, the host pools. What is a stand-in: everything
+those import of SGLang that needs a GPU build, and, where torch is not installed, torch itself (the metadata
+server and its client never use it).
 """
 import importlib.machinery
 import importlib.util
@@ -11,11 +12,18 @@ import sys
 import types
 from unittest import mock
 
-# Only these modules of the package are loaded for real; anything else under `sglang` is a stand-in.
+# Only these modules of the package, and what is below them, are loaded for real; anything else under
+# `sglang` is a stand-in.
 REAL = (
     "sglang.srt.mem_cache.hicache_storage",
     "sglang.srt.mem_cache.storage.hf3fs",
-    "sglang.srt.mem_cache.storage.hf3fs.",
+)
+REAL_WITH_TORCH = (
+    "sglang.srt.environ",
+    "sglang.srt.mem_cache.device_pool_info",
+    "sglang.srt.mem_cache.host_memory",
+    "sglang.srt.mem_cache.pool_host",
+    "sglang.srt.mem_cache.storage.mmap",
 )
 PACKAGES = (
     "sglang",
@@ -26,14 +34,14 @@ PACKAGES = (
 
 
 class StandIn(types.ModuleType):
-    """A module in which every name exists."""
+    """A module in which every name exists. No platform is there: is_cuda() and its like answer False."""
 
     __path__ = []
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        value = mock.MagicMock(name=f"{self.__name__}.{name}")
+        value = (lambda: False) if name.startswith("is_") else mock.MagicMock(name=f"{self.__name__}.{name}")
         setattr(self, name, value)
         return value
 
@@ -45,7 +53,7 @@ class Finder:
         top = name.partition(".")[0]
         if top == "torch" and torch_is_a_stand_in():
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
-        if top != "sglang" or name in PACKAGES or name == REAL[0] or name.startswith(REAL[1]):
+        if top != "sglang" or name in PACKAGES or is_real(name):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
@@ -54,6 +62,11 @@ class Finder:
 
     def exec_module(self, module):
         pass
+
+
+def is_real(name):
+    real = REAL if torch_is_a_stand_in() else REAL + REAL_WITH_TORCH
+    return any(name == module or name.startswith(module + ".") for module in real)
 
 
 _torch_found = None

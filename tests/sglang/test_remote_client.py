@@ -23,20 +23,21 @@ class Shelf:
     def __init__(self, directory, url, **more):
         self.prefix = os.path.join(directory, "pages")
         self.config = os.path.join(directory, f"config{len(os.listdir(directory))}.json")
+        self.page_bytes = PAGE_BYTES
         with open(self.config, "w") as f:
             json.dump({"file_path_prefix": self.prefix, "file_size": PAGE_BYTES * PAGES, "numjobs": 1,
                        "entries": 2, "metadata_server_url": url, **more}, f)
 
     def run(self, command, *arguments, data=None):
         return subprocess.run([servers.KVSHELF, command, *arguments, "--config", self.config,
-                               "--bytes-per-page", str(PAGE_BYTES)],
+                               "--bytes-per-page", str(self.page_bytes)],
                               input=data, capture_output=True, timeout=60)
 
-    def set(self, key, data):
-        return self.run("set", key, data=data).returncode == 0
+    def set(self, key, data, *more):
+        return self.run("set", key, *more, data=data).returncode == 0
 
-    def get(self, key):
-        done = self.run("get", key)
+    def get(self, key, *more):
+        done = self.run("get", key, *more)
         return done.stdout if done.returncode == 0 else None
 
 
