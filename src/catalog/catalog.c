@@ -86,32 +86,50 @@ size_t catalog_memory_bytes(const struct catalog *catalog)
 
 /* ---- copies ---- */
 
+/* Most that are torn are whole a moment later, unless who changes them has lost the processor. */
+static void copy_slot(const struct catalog *catalog, uint32_t page, struct slot *ret_slot)
+{
+    enum { TRIES = 16 };
+    for (int i = 0; i < TRIES; i++) {
+        slot_copy(ret_slot, &catalog->slots[page]);
+        if (slot_intact(ret_slot, page))
+            return;
+    }
+}
+
+static void copy_marked(const struct catalog *catalog, uint32_t first, struct catalog_copy *copy)
+{
+    for (uint32_t page = first;
+         page < first + CATALOG_MARK_PAGES && page < catalog->options.num_pages; page++) {
+        copy->pages[copy->count] = page;
+        copy_slot(catalog, page, &copy->slots[copy->count++]);
+    }
+}
+
 bool catalog_copy_changed(struct catalog *catalog, uint32_t *cursor, struct catalog_copy *ret_copy)
 {
-    enum { WORDS_LOOKED_AT_MAX = 4096 };
+    uint8_t *marks = (uint8_t *)catalog->changed;
     uint32_t words = catalog->options.num_pages / 64 + 1;
-    uint32_t end = words - *cursor < WORDS_LOOKED_AT_MAX ? words : *cursor + WORDS_LOOKED_AT_MAX;
     ret_copy->count = 0;
-    ret_copy->state = *catalog->state;
-    for (; *cursor < end; ++*cursor) {
-        uint64_t *word = &catalog->changed[*cursor];
-        for (; *word != 0; *word &= *word - 1) {
-            if (ret_copy->count == CATALOG_COPY_MAX)
+    for (; *cursor < words; ++*cursor) {
+        if (__atomic_load_n(&catalog->changed[*cursor], __ATOMIC_RELAXED) == 0)
+            continue;
+        for (uint32_t mark = *cursor * sizeof(uint64_t); mark < (*cursor + 1) * sizeof(uint64_t);
+             mark++) {
+            if (__atomic_load_n(&marks[mark], __ATOMIC_RELAXED) == 0)
+                continue;
+            if (ret_copy->count + CATALOG_MARK_PAGES > CATALOG_COPY_MAX)
                 return true;
-            uint32_t page = *cursor * 64 + (uint32_t)__builtin_ctzll(*word);
-            ret_copy->pages[ret_copy->count] = page;
-            ret_copy->slots[ret_copy->count++] = catalog->slots[page];
+            __atomic_exchange_n(&marks[mark], 0, __ATOMIC_SEQ_CST);
+            copy_marked(catalog, mark * CATALOG_MARK_PAGES, ret_copy);
         }
     }
-    return *cursor < words;
+    return false;
 }
 
 void catalog_mark_all_changed(struct catalog *catalog)
 {
-    uint32_t whole_words = catalog->frontier / 64;
-    memset(catalog->changed, 0xff, whole_words * sizeof *catalog->changed);
-    for (uint32_t page = whole_words * 64; page < catalog->frontier; page++)
-        bit_set(catalog->changed, page);
+    memset(catalog->changed, 1, (catalog->frontier + CATALOG_MARK_PAGES - 1) / CATALOG_MARK_PAGES);
 }
 
 /* ---- the check ---- */

@@ -2,8 +2,9 @@
  * state each page is in, and in which order pages are given away. The rules are in ARCHITECTURE.md,
  * "Life of a page".
  *
- * Pure: no threads, no files, no clock. The caller holds a lock around every call and passes the
- * time (CLOCK_BOOTTIME, milliseconds); a time older than the last one counts as the last one.
+ * Pure: no threads, no files, no clock. The caller holds a lock around every call (but
+ * catalog_copy_changed()) and passes the time (CLOCK_BOOTTIME, milliseconds); a time older than the
+ * last one counts as the last one.
  *
  *     FREE -> RESERVED -> COMMITTED -> RETIRED -> FREE
  *                   \______________________/      RETIRED rests until its deadline
@@ -21,6 +22,7 @@ enum {
     CATALOG_BATCH_MAX = 65536, /* keys of one call */
     CATALOG_LEASED_SCAN_MAX = 4096,
     CATALOG_COPY_MAX = 256,
+    CATALOG_MARK_PAGES = 8, /* pages that share a mark of having changed */
 };
 
 struct catalog;
@@ -178,17 +180,20 @@ uint32_t catalog_recency(const struct catalog *catalog, uint32_t ret_pages[]);
 size_t catalog_memory_bytes(const struct catalog *catalog);
 
 /* ---- Copying to an image ---------------------------------------------------------------------
- * Every change marks its page. A copy step takes at most CATALOG_COPY_MAX changed slots and unmarks
- * them, looking at no more than a bounded part of the array; the caller writes them outside its
- * lock. */
+ * Every change marks its page and its neighbours, after it has been made. A copy step takes at most
+ * CATALOG_COPY_MAX marked slots and takes their marks away, before it looks at them: what changes
+ * meanwhile is marked again. It is the one function that may be called beside requests, without
+ * the lock, by one thread at a time: who copies may lose the processor at any moment, and nobody
+ * waits for it. A slot that is being changed may be copied torn, and is marked again when it is
+ * whole. */
 struct catalog_copy {
     uint32_t pages[CATALOG_COPY_MAX]; /* ascending */
     struct slot slots[CATALOG_COPY_MAX];
-    struct catalog_state state;
     size_t count;
 };
 /* `cursor` starts at 0 for a pass and is moved on; returns false when the pass has ended. */
 bool catalog_copy_changed(struct catalog *catalog, uint32_t *cursor, struct catalog_copy *ret_copy);
+/* Under the lock, and not beside a copy. */
 void catalog_mark_all_changed(struct catalog *catalog);
 
 /* Checks every invariant (each page in exactly one list, counts, index, one page a key). For tests:

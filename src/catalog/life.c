@@ -12,7 +12,7 @@ void life_seal(struct catalog *catalog, uint32_t page, uint16_t suffix, enum slo
                uint8_t flags)
 {
     slot_seal(&catalog->slots[page], page, suffix, state, flags);
-    bit_set(catalog->changed, page);
+    mark_changed(catalog, page);
 }
 
 static void change_state(struct catalog *catalog, uint32_t page, enum slot_state state)
@@ -363,9 +363,9 @@ void life_reserve(struct catalog *catalog, uint32_t page, const struct key *key,
     struct slot *slot = &catalog->slots[page];
     uint64_t hash = index_hash(&catalog->index, key->digest);
     unindex_earlier(catalog, hash, key);
-    __builtin_memcpy(slot->digest, key->digest, sizeof slot->digest);
-    slot->generation = generation;
-    slot->value = owner;
+    slot_set_digest(slot, key->digest);
+    slot_set_generation(slot, generation);
+    slot_set_value(slot, owner);
     life_seal(catalog, page, key->suffix, SLOT_RESERVED, 0);
     catalog->until_ms[page] = catalog->now_ms + catalog->options.reserve_ttl_ms;
     list_push_last(&catalog->reserved, catalog->links, page);
@@ -376,7 +376,7 @@ void life_commit(struct catalog *catalog, uint32_t page, bool has_checksum, uint
 {
     struct slot *slot = &catalog->slots[page];
     list_remove(&catalog->reserved, catalog->links, page);
-    slot->value = has_checksum ? checksum : 0;
+    slot_set_value(slot, has_checksum ? checksum : 0);
     life_seal(catalog, page, slot_suffix(slot), SLOT_COMMITTED,
               has_checksum ? SLOT_HAS_CHECKSUM : 0);
     catalog->until_ms[page] = 0;

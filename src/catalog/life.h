@@ -29,7 +29,7 @@ struct catalog {
     struct catalog_state own_state; /* when the caller gave none */
     struct page_links *links;
     uint64_t *until_ms;  /* RESERVED: expires; COMMITTED: leased until; RETIRED: rests until */
-    uint64_t *changed;   /* one bit a page: not yet copied to the image */
+    uint64_t *changed;   /* one byte for eight pages: not yet copied to the image */
     uint64_t *pinned;    /* one bit a page: of the batch that is being reserved */
     uint64_t *unindexed; /* one bit a page: killed by clear(), and no longer in the index */
     struct index index;
@@ -62,6 +62,13 @@ static inline void bit_set(uint64_t *bits, uint32_t page)
 static inline void bit_clear(uint64_t *bits, uint32_t page)
 {
     bits[page / 64] &= ~(UINT64_C(1) << (page % 64));
+}
+
+/* After the change, so that who finds the mark finds the change; see catalog_copy_changed(). */
+static inline void mark_changed(struct catalog *catalog, uint32_t page)
+{
+    uint8_t *marks = (uint8_t *)catalog->changed;
+    __atomic_store_n(&marks[page / CATALOG_MARK_PAGES], 1, __ATOMIC_RELEASE);
 }
 
 static inline bool slot_alive(const struct catalog *catalog, const struct slot *slot)

@@ -433,7 +433,7 @@ static enum catalog_rejection confirm_one(struct catalog *catalog,
     if (entry->has_checksum && slot_has_checksum(slot) && slot->value != entry->checksum)
         return CATALOG_OTHER_CHECKSUM;
     if (entry->has_checksum && !slot_has_checksum(slot)) {
-        catalog->slots[page].value = entry->checksum;
+        slot_set_value(&catalog->slots[page], entry->checksum);
         life_seal(catalog, page, slot_suffix(slot), SLOT_COMMITTED, SLOT_HAS_CHECKSUM);
     }
     life_refresh(catalog, page);

@@ -29,6 +29,15 @@ static uint32_t slot_crc(const struct slot *slot, uint32_t page, uint32_t low_se
     return checksum_crc32c(page, bytes, length);
 }
 
+void slot_copy(struct slot *ret_slot, const struct slot *slot)
+{
+    typedef uint64_t __attribute__((may_alias)) word;
+    const word *from = (const word *)(const void *)slot;
+    word *to = (word *)(void *)ret_slot;
+    for (unsigned i = 0; i < sizeof(*slot) / sizeof(word); i++)
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
 void slot_seal(struct slot *slot, uint32_t page, uint16_t suffix, enum slot_state state,
                uint8_t flags)
 {

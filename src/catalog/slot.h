@@ -40,6 +40,29 @@ static inline bool slot_has_checksum(const struct slot *slot)
     return ((slot->seal >> 24) & SLOT_HAS_CHECKSUM) != 0;
 }
 
+/* Whoever writes the image copies slots while they change: every store into a slot of an open
+ * catalog is one of a whole word, atomic, and so is every load of the copy. */
+static inline void slot_set_digest(struct slot *slot, const uint8_t digest[KEY_DIGEST_BYTES])
+{
+    typedef uint64_t __attribute__((may_alias)) word;
+    word *to = (word *)(void *)slot->digest;
+    for (unsigned i = 0; i < KEY_DIGEST_BYTES / sizeof(word); i++) {
+        word bytes;
+        __builtin_memcpy(&bytes, digest + i * sizeof(word), sizeof(word));
+        __atomic_store_n(&to[i], bytes, __ATOMIC_RELAXED);
+    }
+}
+static inline void slot_set_generation(struct slot *slot, uint64_t generation)
+{
+    __atomic_store_n(&slot->generation, generation, __ATOMIC_RELAXED);
+}
+static inline void slot_set_value(struct slot *slot, uint64_t value)
+{
+    __atomic_store_n(&slot->value, value, __ATOMIC_RELAXED);
+}
+/* The words of a slot that may be changing. */
+void slot_copy(struct slot *ret_slot, const struct slot *slot);
+
 /* Stores suffix, state, flags and the CRC over them, the page number and the fields that count. */
 void slot_seal(struct slot *slot, uint32_t page, uint16_t suffix, enum slot_state state,
                uint8_t flags);

@@ -229,7 +229,8 @@ void entry_look_for_life(struct registry_entry *entry)
 
 /* ---- Writing behind ----*/
 
-/* Copies and writes every changed slot. The lock is held for one copy at a time. */
+/* Copies and writes every changed slot, without the lock: a thread that loses the processor with it
+ * in its hand holds all requests up. The catalog stays, as image_lock is held. */
 static enum kvs_status write_slots(struct registry_entry *entry, bool *ret_wrote,
                                    struct kvs_error *error)
 {
@@ -238,9 +239,7 @@ static enum kvs_status write_slots(struct registry_entry *entry, bool *ret_wrote
     bool more = true;
     *ret_wrote = false;
     while (more) {
-        pthread_mutex_lock(&entry->lock);
         more = catalog_copy_changed(entry->catalog, &cursor, &copy);
-        pthread_mutex_unlock(&entry->lock);
         *ret_wrote |= copy.count > 0;
         enum kvs_status status = image_write(entry->image, &copy, error);
         if (status != KVS_OK)

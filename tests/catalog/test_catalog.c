@@ -2,6 +2,8 @@
 #include "support/shelf.h"
 #include "support/unit.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,7 +126,7 @@ static size_t copy_pass(struct shelf *shelf, struct slot *image, struct catalog_
             image[copy.pages[i]] = copy.slots[i];
         }
         copied += copy.count;
-        *image_state = copy.state;
+        *image_state = shelf->state;
     }
     return copied;
 }
@@ -246,6 +248,66 @@ static void a_step_copies_a_bounded_number_of_slots(void **state)
     shelf_close(&shelf);
 }
 
+/* A thread that makes and ends lives of a few pages, while another copies them. */
+struct changer {
+    struct shelf *shelf;
+    atomic_bool done;
+};
+
+static void *change_pages(void *arg)
+{
+    enum { STEPS = 20000, KEYS = 200 };
+    struct changer *changer = arg;
+    struct shelf *shelf = changer->shelf;
+    uint64_t random = 0x2545f4914f6cdd1du;
+    for (unsigned step = 0; step < STEPS; step++) {
+        struct key key = plain((unsigned)(next_random(&random) % KEYS));
+        struct catalog_reserved r;
+        catalog_reserve(shelf->catalog, shelf->now, &key, 1, true, step + 1, &r);
+        if (!r.present && r.page >= 0) {
+            struct catalog_confirm entry = {
+                .key = key, .page = r.page, .has_checksum = true, .checksum = r.generation};
+            enum catalog_rejection reason;
+            catalog_confirm(shelf->catalog, shelf->now, &entry, 1, &reason);
+        } else if (step % 2 == 0) {
+            catalog_delete(shelf->catalog, shelf->now, &key, 1);
+        }
+    }
+    atomic_store(&changer->done, true);
+    return NULL;
+}
+
+/* Copies are made without the lock. However they meet the changes, the pass after the last change
+ * leaves the image as the slots are. */
+static void copies_beside_changes_end_with_every_change(void **state)
+{
+    (void)state;
+    enum { PAGES = 100 };
+    struct shelf shelf;
+    shelf_open_pages(&shelf, PAGES);
+    static struct slot image[PAGES];
+    memset(image, 0, sizeof(image));
+    static struct catalog_copy copy;
+    struct changer changer = {.shelf = &shelf};
+    atomic_init(&changer.done, false);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, change_pages, &changer), 0);
+    for (bool last = false; !last;) {
+        last = atomic_load(&changer.done);
+        uint32_t cursor = 0;
+        bool more = true;
+        while (more) {
+            more = catalog_copy_changed(shelf.catalog, &cursor, &copy);
+            for (size_t i = 0; i < copy.count; i++)
+                image[copy.pages[i]] = copy.slots[i];
+        }
+    }
+    pthread_join(thread, NULL);
+    assert_memory_equal(image, shelf.slots, sizeof(image));
+    assert_null(catalog_check(shelf.catalog));
+    shelf_close(&shelf);
+}
+
 /* What was once confirmed at a page, by its generation. */
 struct past {
     struct key key;
@@ -298,7 +360,7 @@ static void an_image_written_under_load_is_never_torn(void **state)
                     step + 5 > STEPS ? next_random(&random) % (copy.count + 1) : copy.count;
                 for (size_t i = 0; i < arrived; i++)
                     image[copy.pages[i]] = copy.slots[i];
-                image_state = copy.state;
+                image_state = shelf.state;
             }
         }
         shelf.catalog = catalog_close(shelf.catalog);
@@ -385,6 +447,7 @@ int main(void)
         cmocka_unit_test(every_change_is_copied_once),
         cmocka_unit_test(looking_up_changes_nothing_that_is_kept),
         cmocka_unit_test(a_step_copies_a_bounded_number_of_slots),
+        cmocka_unit_test(copies_beside_changes_end_with_every_change),
         cmocka_unit_test(an_image_written_under_load_is_never_torn),
         cmocka_unit_test(every_key_of_a_large_catalog_finds_its_page),
     };

@@ -465,7 +465,7 @@ static void play_copy(struct game *g, bool torn)
                 g->image[copy.pages[i]] = copy.slots[i];
         }
         if (!torn || one_in(&g->chance, 2))
-            g->image_state = copy.state;
+            g->image_state = g->state;
     }
     if (!torn && memcmp(g->image, g->slots, g->options.num_pages * sizeof(struct slot)) != 0)
         fault(g, "a full pass leaves the image different from the slots", -1);
