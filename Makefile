@@ -4,22 +4,24 @@
 #   make demo      a real request trace served from pages on disk, every byte checked
 #   make test      the whole test suite
 #   make soak      [SECONDS=600] four processes over a server that dies every few seconds
+#   make hammer    [READS=10000000] clients of both kinds, SGLang's own among them, on one page file
 #   make bench     measure, beside the alternatives; raw output kept in build/bench/
 #   make sim       [SEEDS=1000 FROM=1] play the simulation: faults, kills and power cuts on virtual time
 #   make format    put the C sources into the project's format (needs clang-format-14)
 #   make install   [PREFIX=/usr/local] [DESTDIR=]
 #   make clean     remove build/
 #
-# build, demo, test, bench and sim first install what is missing with apt-get, saying what.
+# build, demo, test, soak, hammer, bench and sim first install what is missing with apt-get, saying what.
 PREFIX ?= /usr/local
 SEEDS ?= 1000
 FROM ?= 1
 SECONDS ?= 600
+READS ?= 10000000
 
 # The system's own tools first: version managers put shims of the same names in front of them.
 export PATH := /usr/bin:/bin:/usr/sbin:/sbin:$(PATH)
 
-.PHONY: build demo test soak bench sim format install clean
+.PHONY: build demo test soak hammer bench sim format install clean
 .DEFAULT_GOAL := build
 
 build:
@@ -33,6 +35,9 @@ test: build
 
 soak: build
 	@cd build/release && ./soak_test_soak --seconds $(SECONDS) --seed $$(date +%s)
+
+hammer: build
+	@scripts/hammer --reads $(READS)
 
 bench:
 	@scripts/bench

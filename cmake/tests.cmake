@@ -90,3 +90,4 @@ if(TARGET kvshelf)
 endif()
 
 include(cmake/sim.cmake)
+include(cmake/hammer.cmake)

@@ -147,6 +147,12 @@ size_t page_load_get(struct page_load *load, uint64_t first, size_t n)
 
 /* ---- Threads ---------------------------------------------------------------------------------*/
 
+static bool has_enough(const struct page_load *load)
+{
+    return (load->reads_wanted != 0 && atomic_load(&load->asked) >= load->reads_wanted) ||
+           (load->loads_wanted != 0 && atomic_load(&load->loaded) >= load->loads_wanted);
+}
+
 static void *work(void *arg)
 {
     struct page_load_thread *self = arg;
@@ -155,8 +161,7 @@ static void *work(void *arg)
     uint64_t seed = mix(load->seed + 1000003 * (uint64_t)self->number);
     struct call call;
     call_init(&call, load, load->batch);
-    while (!atomic_load(&load->stop) && !(reader && load->reads_wanted != 0 &&
-                                          atomic_load(&load->asked) >= load->reads_wanted)) {
+    while (!atomic_load(&load->stop) && !(reader && has_enough(load))) {
         seed = mix(seed + 0x9e3779b97f4a7c15u);
         size_t n = 1 + (size_t)(seed % load->batch);
         uint64_t first = load->first_key + (seed >> 32) % (load->keys - n + 1);

@@ -19,6 +19,7 @@ struct page_load {
     unsigned readers, writers;
     uint64_t seed;
     uint64_t reads_wanted; /* readers end when they have asked for so many pages; 0: when stopped */
+    uint64_t loads_wanted; /* or when so many have been loaded */
 
     atomic_bool stop;
     _Atomic uint64_t asked, loaded, set, stored, wrong_pages, wrong_bytes;
@@ -31,7 +32,7 @@ struct page_load {
 
 void page_load_start(struct page_load *load);
 void page_load_stop(struct page_load *load); /* waits */
-/* Waits for the readers to have asked for `reads_wanted` pages, then stops the writers. */
+/* Waits for the readers to end by themselves, then stops the writers. */
 void page_load_finish(struct page_load *load);
 
 /* One call each, of keys first .. first + n - 1; returns how many were stored or loaded. A loaded
