@@ -1,5 +1,5 @@
-/* What doctor looks at in a metadata server: who answers, whether it lets this client in, what the
- * namespace of this rank holds, and how long a question takes. */
+/* What doctor looks at in a metadata server: who answers, whether it lets this client in, what its
+ * clock says, what the namespace of this rank holds, and how long a question takes. */
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 enum { ROUND_TRIPS = 21, ANSWER_MAX_BYTES = 16 << 20, VERSION_MAX = 32 };
+static const uint64_t CLOCKS_APART_MS = 5000;
 static const uint64_t SLOW_NS = 20 * 1000 * 1000; /* a tenth of what exists waits for */
 
 struct visit {
@@ -27,18 +28,22 @@ struct visit {
 
 /* ---- Who answers ---------------------------------------------------------------------------- */
 
-/* The member `version` of /api/status, "" when there is none. */
-static void read_version(const struct buffer *status, char version[VERSION_MAX])
+/* The members `version` and `time_ms` of /api/status; "" and 0 when there is none. */
+static void read_answer(const struct buffer *status, char version[VERSION_MAX],
+                        uint64_t *ret_time_ms)
 {
     struct buffer unescaped = {0};
     struct json_reader json;
     struct json_text name, text;
     version[0] = '\0';
+    *ret_time_ms = 0;
     json_reader_init(&json, status->data, status->length, &unescaped, JSON_DEPTH);
     bool going = json_object_begin(&json);
     while (going && json_object_next(&json, &name)) {
         if (json_text_is(name, "version") && json_string(&json, &text))
             snprintf(version, VERSION_MAX, "%.*s", (int)text.length, text.text);
+        else if (json_text_is(name, "time_ms"))
+            going = json_uint64(&json, ret_time_ms);
         else
             going = json_skip(&json);
     }
@@ -59,6 +64,29 @@ static void say_original(struct visit *v, int http_status)
         v->transport->url, http_status, verified ? ", so that every page would be a miss" : "");
 }
 
+/* The answer was made between `begin_ms` and `end_ms` of our clock: only what is outside is told.
+ */
+static void examine_clock(struct visit *v, uint64_t server_ms, uint64_t begin_ms, uint64_t end_ms)
+{
+    bool ahead = server_ms > end_ms;
+    uint64_t apart_ms = ahead                  ? server_ms - end_ms
+                        : server_ms < begin_ms ? begin_ms - server_ms
+                                               : 0;
+    if (server_ms == 0) /* it does not say */
+        return;
+    if (apart_ms > CLOCKS_APART_MS)
+        doctor_say(v->report, DOCTOR_WARNING, "clock", "Let both machines follow a time server.",
+                   "The server's clock is %s %s this machine's, so that lines of the two logs do "
+                   "not line up. Nothing else depends on it: the server counts leases, "
+                   "reservations and rests, and this side its deadlines, with clocks that nobody "
+                   "sets.",
+                   DURATION_NS(apart_ms * 1000000), ahead ? "ahead of" : "behind");
+    else
+        doctor_say(v->report, DOCTOR_OK, "clock", NULL,
+                   "The server's clock and this machine's agree within %s.",
+                   DURATION_NS(CLOCKS_APART_MS * 1000000));
+}
+
 /* False when there is nobody to ask further. */
 static bool examine_status(struct visit *v, struct buffer *status)
 {
@@ -71,10 +99,12 @@ static bool examine_status(struct visit *v, struct buffer *status)
     struct kvs_error error;
     char version[VERSION_MAX];
     int http_status = 0;
+    uint64_t time_ms, begin_ms = clock_wall_us() / 1000;
     if (v->transport->ask(v->transport, &question, &http_status, status, &error) != KVS_OK) {
         doctor_say_error(v->report, "server", &error);
         return false;
     }
+    uint64_t end_ms = clock_wall_us() / 1000;
     if (http_status == 401 || http_status == 403) {
         error_set(&error, KVS_ERR_REMOTE_AUTH, v->transport->url,
                   v->options->metadata_token_file == NULL
@@ -83,17 +113,20 @@ static bool examine_status(struct visit *v, struct buffer *status)
         doctor_say_error(v->report, "server", &error);
         return false;
     }
-    read_version(status, version);
+    read_answer(status, version, &time_ms);
     if (http_status != 200 || version[0] == '\0') {
         say_original(v, http_status);
         buffer_clear(status);
-    } else if (strcmp(version, KVS_VERSION) != 0) {
+        return true;
+    }
+    if (strcmp(version, KVS_VERSION) != 0) {
         doctor_say(v->report, DOCTOR_WARNING, "server", "Run the same release on both sides.",
                    "%s is kvshelf %s, this is %s.", v->transport->url, version, KVS_VERSION);
     } else {
         doctor_say(v->report, DOCTOR_OK, "server", NULL, "%s is kvshelf %s%s.", v->transport->url,
                    version, v->options->metadata_token_file != NULL ? " and takes the token" : "");
     }
+    examine_clock(v, time_ms, begin_ms, end_ms);
     return true;
 }
 

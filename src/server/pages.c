@@ -79,7 +79,7 @@ static uint64_t request_total(const struct metrics_sum *sum)
 }
 
 void pages_write_status(struct buffer *out, const struct metrics_sum *sum,
-                        struct registry *registry, uint64_t uptime_ms)
+                        struct registry *registry, uint64_t time_ms, uint64_t uptime_ms)
 {
     struct json_writer json = {.out = out};
     json_write_object_begin(&json);
@@ -87,6 +87,7 @@ void pages_write_status(struct buffer *out, const struct metrics_sum *sum,
     json_write_text(&json, kvs_version());
     json_write_name(&json, "ready");
     json_write_bool(&json, registry != NULL);
+    member(&json, "time_ms", time_ms);
     member(&json, "uptime_ms", uptime_ms);
     member(&json, "requests", request_total(sum));
     member(&json, "connections", sum->connections_opened - sum->connections_closed);

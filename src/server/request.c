@@ -3,6 +3,7 @@
  * the catalog is touched. */
 #include "server/request.h"
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "server/call.h"
@@ -95,7 +96,7 @@ static void serve_page(struct call *call)
         call_answer(call, 200, "text/plain; version=0.0.4; charset=utf-8");
         break;
     case ENDPOINT_STATUS:
-        pages_write_status(out, &sum, call->registry, uptime_ms);
+        pages_write_status(out, &sum, call->registry, clock_wall_us() / 1000, uptime_ms);
         call_answer(call, 200, "application/json");
         break;
     case ENDPOINT_ROOT:

@@ -1,5 +1,6 @@
 /* `kvshelf doctor`: each thing that can be wrong is a line of its own with what to do, nothing is
  * changed, and the exit code says whether an engine can start. */
+#include "base/clock.h"
 #include "support/bad_server.h"
 #include "support/live_server.h"
 #include "support/program.h"
@@ -7,6 +8,7 @@
 #include "support/unit.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
@@ -184,6 +186,7 @@ static void test_a_server(void **state)
     write_server_config(server.url, "");
     EXPECT(PROGRAM("doctor", "--mla", "--tp-rank", "3", "--tp-size", "4"), 0,
            "ok       server        http://127.0.0.1:", "is kvshelf " KVS_VERSION,
+           "ok       clock         The server's clock and this machine's agree",
            "'kv' of rank 0 will be created", "ok       latency", "pages.0.bin");
     struct kvs_error error;
     assert_int_equal(
@@ -232,6 +235,32 @@ static void test_another_server(void **state)
     write_server_config(other.url, ", \"verify\": \"if_known\"");
     EXPECT(PROGRAM("doctor"), 0, "warning  server", "SGLang's own server", "ok       latency");
     bad_server_stop(&other);
+}
+
+/* A stand-in that says another time. */
+static void test_a_server_with_another_clock(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t apart_s;
+        const char *says;
+    } cases[] = {
+        {37800, "warning  clock         The server's clock is 10 h"},
+        {-37800, "min behind this machine's, so that lines of the two logs"},
+    };
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static struct bad_server other;
+        char body[128];
+        snprintf(body, sizeof(body),
+                 "{\"version\":\"" KVS_VERSION "\",\"time_ms\":%" PRId64 ",\"namespaces\":[]}",
+                 (int64_t)(clock_wall_us() / 1000) + cases[i].apart_s * 1000);
+        const struct bad_step step = {bad_answer(200, body), BAD_KEEPS};
+        bad_server_start(&other, &step, 1);
+        write_server_config(other.url, "");
+        EXPECT(PROGRAM("doctor"), 0, "ok       server", cases[i].says);
+        bad_server_stop(&other);
+    }
 }
 
 static void test_page_arithmetic(void **state)
@@ -366,6 +395,7 @@ int main(void)
         TEST(test_a_server),
         TEST(test_a_server_with_a_token),
         TEST(test_another_server),
+        TEST(test_a_server_with_another_clock),
         TEST(test_page_arithmetic),
         TEST(test_existing_files),
         TEST(test_json),
