@@ -19,6 +19,7 @@ struct metadata_scope {
     const char *ns;
     uint64_t bytes_per_page;
     const char *fingerprint; /* NULL: not stated */
+    uint64_t left_ns; /* of the call that this question is a part of; 0: as long as any may take */
 };
 
 struct metadata_text {
@@ -73,16 +74,19 @@ enum kvs_status metadata_local_open(const struct registry_options *options,
 
 struct remote_transport;
 
+enum { METADATA_EXISTS_TIMEOUT_MS = 200 };
+
 struct metadata_remote_options {
     const char *url; /* http:// or https://, with or without credentials; read while opening */
-    const char *token_file;     /* NULL: none; read while opening */
-    uint64_t timeout_ms;        /* of each call */
-    uint64_t exists_timeout_ms; /* of exists, which engines ask from their scheduler; 0: 200 */
-    uint64_t cache_ms;  /* how long an answer of exists serves the get that follows; 0: never */
-    bool verified_only; /* pages without a checksum are absent */
+    const char *token_file; /* NULL: none; read while opening */
+    uint64_t timeout_ms;    /* of each question, repetitions included */
+    uint64_t
+        exists_timeout_ms; /* of exists, which engines ask from their scheduler; 0: the above */
+    uint64_t cache_ms;     /* how long an answer of exists serves the get that follows; 0: never */
+    bool verified_only;    /* pages without a checksum are absent */
     struct logger log;
     struct remote_transport *transport; /* taken over, on failure too; NULL: HTTP by libcurl */
-    uint64_t (*now_ns)(void *arg);      /* NULL: clock_mono_ns() */
+    uint64_t (*now_ns)(void *arg);      /* of deadlines and the cache; NULL: clock_mono_ns() */
     void *now_arg;
 };
 /* A server's catalogs. Asks nothing yet. Calls fail with KVS_ERR_REMOTE_*, and with the server's

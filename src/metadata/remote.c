@@ -15,8 +15,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 
-enum { EXISTS_TIMEOUT_MS = 200, PATH_MAX_BYTES = 64 };
+enum {
+    PATH_MAX_BYTES = 64,
+    PATIENCE_STEP_MS = 50, /* between attempts to reach a server that is starting */
+};
 
 enum server_kind { SERVER_UNKNOWN, SERVER_NATIVE, SERVER_ORIGINAL };
 
@@ -88,9 +92,11 @@ static void begin(struct call *call, struct remote *remote, const struct metadat
     const struct metadata_remote_options *options = &remote->options;
     uint64_t timeout_ms = options->timeout_ms;
     uint64_t quick_ms =
-        options->exists_timeout_ms != 0 ? options->exists_timeout_ms : EXISTS_TIMEOUT_MS;
+        options->exists_timeout_ms != 0 ? options->exists_timeout_ms : METADATA_EXISTS_TIMEOUT_MS;
     if (quick && timeout_ms > quick_ms)
         timeout_ms = quick_ms;
+    if (scope->left_ns != 0 && timeout_ms > scope->left_ns / 1000000)
+        timeout_ms = scope->left_ns / 1000000;
     *call = (struct call){.remote = remote,
                           .scope = scope,
                           .error = error,
@@ -146,28 +152,62 @@ struct manner {
     bool repeatable, patient;
 };
 
+static uint64_t left_ms(const struct call *call)
+{
+    uint64_t now = now_ns(call->remote);
+    return call->until_ns > now ? (call->until_ns - now + 999999) / 1000000 : 0;
+}
+
+static void pause_ms(uint64_t ms)
+{
+    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* Asks, and asks again: once when the connection broke and that is harmless; as long as there is
+ * time while a server that is starting cannot be reached. */
+static enum kvs_status ask_in_time(struct call *call, struct remote_question *question,
+                                   bool patient)
+{
+    struct remote_transport *transport = call->remote->transport;
+    for (bool repeated = false;;) {
+        buffer_clear(&call->answer);
+        question->timeout_ms = left_ms(call);
+        enum kvs_status status =
+            transport->ask(transport, question, &call->http_status, &call->answer, call->error);
+        if (status == KVS_ERR_REMOTE_BROKEN && question->repeatable && !repeated) {
+            repeated = true;
+        } else if (status == KVS_ERR_REMOTE_UNREACHABLE && patient &&
+                   left_ms(call) > PATIENCE_STEP_MS) {
+            pause_ms(PATIENCE_STEP_MS);
+            if (left_ms(call) == 0)
+                return status;
+        } else if (status == KVS_ERR_REMOTE_DEADLINE) {
+            char seconds[32];
+            snprintf(seconds, sizeof(seconds), "%g", (double)call->timeout_ms / 1000);
+            return error_set(call->error, status, url_of(call), seconds);
+        } else {
+            return status;
+        }
+    }
+}
+
 /* Sends call->body, which is then empty again; the answer is in call->answer. Succeeds with 200 and
  * 204 only. */
 static enum kvs_status ask(struct call *call, const struct manner *manner)
 {
     char path[PATH_MAX_BYTES];
-    struct remote *remote = call->remote;
     snprintf(path, sizeof(path), "/%" PRIu32 "/%s", call->scope->rank, manner->operation);
-    uint64_t now = now_ns(remote);
     if (call->body.failed)
         return error_set(call->error, KVS_ERR_NO_MEMORY, "asking the metadata server");
-    const struct remote_question question = {
+    struct remote_question question = {
         .path = path,
         .body = call->body.data,
         .body_bytes = call->body.length,
-        .timeout_ms = call->until_ns > now ? (call->until_ns - now + 999999) / 1000000 : 0,
         .answer_max_bytes = manner->answer_max_bytes,
         .repeatable = manner->repeatable,
-        .patient = manner->patient,
     };
-    buffer_clear(&call->answer);
-    enum kvs_status status = remote->transport->ask(remote->transport, &question,
-                                                    &call->http_status, &call->answer, call->error);
+    enum kvs_status status = ask_in_time(call, &question, manner->patient);
     buffer_clear(&call->body);
     if (status != KVS_OK)
         return status;
@@ -482,10 +522,11 @@ static enum kvs_status look_ahead(struct call *call, const struct metadata_text 
     struct catalog_found *found = malloc(n * sizeof(*found));
     if (found == NULL)
         return error_set(call->error, KVS_ERR_NO_MEMORY, "asking the metadata server");
-    uint64_t epoch = remote_cache_epoch(remote->cache, call->scope);
+    /* As old as the question: what the server does after it has answered is not in the answer. */
+    uint64_t epoch = remote_cache_epoch(remote->cache, call->scope), asked_ns = now_ns(remote);
     enum kvs_status status = find(call, keys, n, found);
     if (status == KVS_OK) {
-        remote_cache_put(remote->cache, call->scope, epoch, keys, found, n, now_ns(remote));
+        remote_cache_put(remote->cache, call->scope, epoch, keys, found, n, asked_ns);
         for (size_t i = 0; i < n; i++)
             ret_exists[i] =
                 found[i].page >= 0 && (found[i].has_checksum || !remote->options.verified_only);

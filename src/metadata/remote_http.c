@@ -4,7 +4,6 @@
  * It lives in somebody else's process: no signal handlers, no descriptors left to children that are
  * executed, no wait beyond a question's time, and in a child of fork() no touch of what belongs to
  * the parent. */
-#include "base/clock.h"
 #include "base/status.h"
 #include "base/token.h"
 #include "metadata/remote_transport.h"
@@ -23,7 +22,6 @@ enum {
     IDLE_SECONDS_MAX = 4,     /* SGLang's server closes what was idle for 5 s */
     CONNECT_MS_MAX = 2000,    /* and at most half of a question's time */
     HEADER_BYTES_MAX = 65536, /* of one answer */
-    PATIENCE_STEP_MS = 50,    /* between attempts to reach a server that is starting */
     ADDRESS_BYTES_MAX = 1024, /* of a URL without a question's path */
     TOO_LARGE = 100,          /* CURLE_TOO_LARGE, which the headers before 8.6 lack */
 };
@@ -108,13 +106,13 @@ static void give_handle(struct http *http, CURL *curl)
         curl_easy_cleanup(curl);
 }
 
-/* ---- One attempt ---------------------------------------------------------------------------- */
+/* ---- One question ---------------------------------------------------------------------------- */
 
 struct attempt {
     const struct remote_question *question;
     struct buffer *answer;
     size_t header_bytes;
-    bool too_long, expired;
+    bool too_long;
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -158,10 +156,12 @@ static CURLcode perform_quietly(CURL *curl)
     return code;
 }
 
-static CURLcode attempt_once(struct http *http, CURL *curl, struct attempt *attempt,
-                             uint64_t left_ms)
+static CURLcode attempt_once(struct http *http, CURL *curl, struct attempt *attempt)
 {
     const struct remote_question *question = attempt->question;
+    uint64_t left_ms = question->timeout_ms;
+    if (left_ms == 0)
+        return CURLE_OPERATION_TIMEDOUT;
     uint64_t connect_ms = left_ms / 2 < CONNECT_MS_MAX ? left_ms / 2 : CONNECT_MS_MAX;
     attempt->header_bytes = 0;
     attempt->too_long = false;
@@ -242,7 +242,7 @@ static enum kvs_status explain(const struct http *http, CURL *curl, const struct
     if (code == CURLE_OUT_OF_MEMORY || (unsigned)code == TOO_LARGE)
         return error_set(error, KVS_ERR_REMOTE_ANSWER, http->shown,
                          "its headers are longer than libcurl takes, or memory ran out");
-    if (!attempt->expired && is_unreachable(curl, code))
+    if (question->timeout_ms > 0 && is_unreachable(curl, code))
         return error_set(error, KVS_ERR_REMOTE_UNREACHABLE, http->shown, attempt->reason);
     if (code == CURLE_OPERATION_TIMEDOUT) {
         snprintf(text, sizeof(text), "%g", (double)question->timeout_ms / 1000);
@@ -251,38 +251,6 @@ static enum kvs_status explain(const struct http *http, CURL *curl, const struct
     if (is_broken(code))
         return error_set(error, KVS_ERR_REMOTE_BROKEN, http->shown, attempt->reason);
     return error_set(error, KVS_ERR_REMOTE_ANSWER, http->shown, attempt->reason);
-}
-
-static void pause_ms(uint64_t ms)
-{
-    struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
-    nanosleep(&pause, NULL);
-}
-
-/* Attempts until one is answered, or there is no reason or no time for another. */
-static CURLcode attempt_all(struct http *http, CURL *curl, struct attempt *attempt)
-{
-    const struct remote_question *question = attempt->question;
-    uint64_t start_ns = clock_mono_ns();
-    for (bool repeated = false;;) {
-        uint64_t spent_ms = (clock_mono_ns() - start_ns) / 1000000;
-        attempt->expired = spent_ms >= question->timeout_ms;
-        if (attempt->expired)
-            return CURLE_OPERATION_TIMEDOUT;
-        uint64_t left_ms = question->timeout_ms - spent_ms;
-        CURLcode code = attempt_once(http, curl, attempt, left_ms);
-        if (code == CURLE_OK || attempt->too_long)
-            return code;
-        if (is_broken(code) && question->repeatable && !repeated) {
-            repeated = true;
-        } else if (is_unreachable(curl, code) && question->patient &&
-                   (clock_mono_ns() - start_ns) / 1000000 + PATIENCE_STEP_MS <
-                       question->timeout_ms) {
-            pause_ms(PATIENCE_STEP_MS);
-        } else {
-            return code;
-        }
-    }
 }
 
 static enum kvs_status ask(struct remote_transport *transport,
@@ -301,7 +269,7 @@ static enum kvs_status ask(struct remote_transport *transport,
     struct attempt attempt = {.question = question, .answer = ret_answer};
     CURLcode code = curl_easy_setopt(curl, CURLOPT_URL, url);
     if (code == CURLE_OK)
-        code = attempt_all(http, curl, &attempt);
+        code = attempt_once(http, curl, &attempt);
     long http_status = 0;
     if (code != CURLE_OK)
         status = explain(http, curl, &attempt, code, error);

@@ -1,5 +1,6 @@
-/* How the remote metadata client asks a server: one question, one answer. HTTP by libcurl
- * (remote_http.c) is the one of the product; a simulation and tests bring their own.
+/* How the remote metadata client asks a server: one question, sent once, and one answer. HTTP by
+ * libcurl (remote_http.c) is the one of the product; the simulation and tests bring their own.
+ * Whether a question is asked again is the client's decision (remote.c).
  *
  * Threads: any number may ask at once. */
 #ifndef KVSHELF_METADATA_REMOTE_TRANSPORT_H
@@ -12,10 +13,10 @@ struct remote_question {
     const char *path; /* "/0/exists" */
     const char *body; /* NULL: GET, otherwise POST */
     size_t body_bytes;
-    uint64_t timeout_ms;     /* the answer must be complete by then, repetitions included */
+    uint64_t timeout_ms;     /* the answer must be complete by then; 0: it is too late already */
     size_t answer_max_bytes; /* a longer answer is refused */
-    bool repeatable;         /* may be asked again when the connection broke before the answer */
-    bool patient;            /* a server that cannot be reached is tried until the timeout */
+    bool repeatable; /* carrying it out twice is harmless: a kept connection may be used, and
+                      * another one when that turns out to be dead */
 };
 
 struct remote_transport {

@@ -40,9 +40,9 @@ static size_t lay_out(struct chunk *chunk, char *block, size_t pages, size_t key
     return used;
 }
 
-bool chunk_init(struct chunk *chunk, const struct pool *pool, size_t pages)
+bool chunk_init(struct chunk *chunk, const struct pool *pool, size_t pages, struct index_time time)
 {
-    *chunk = (struct chunk){.pool = pool, .halves = pool->pairs ? 2 : 1};
+    *chunk = (struct chunk){.pool = pool, .halves = pool->pairs ? 2 : 1, .time = time};
     size_t keys = pages * chunk->halves;
     chunk->memory = malloc(lay_out(chunk, NULL, pages, keys));
     if (chunk->memory == NULL)

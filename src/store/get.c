@@ -58,7 +58,7 @@ static void find(struct kvs_store *store, struct pool *pool, struct chunk *chunk
     size_t n = chunk_list(chunk, PENDING);
     if (n == 0)
         return;
-    if (!pool_index_get(store, pool, chunk->texts, n, chunk->found)) {
+    if (!pool_index_get(store, pool, &chunk->time, chunk->texts, n, chunk->found)) {
         chunk_turn_listed(chunk, n, STAT_MISSED_METADATA);
         return;
     }
@@ -109,7 +109,7 @@ static void read_pages(struct kvs_store *store, struct pool *pool, struct chunk 
 /* Asks the index again about the keys listed, which did not verify. */
 static bool ask_again(struct kvs_store *store, struct pool *pool, struct chunk *chunk, size_t n)
 {
-    if (pool_index_get(store, pool, chunk->texts, n, chunk->found))
+    if (pool_index_get(store, pool, &chunk->time, chunk->texts, n, chunk->found))
         return true;
     chunk_turn_listed(chunk, n, STAT_MISSED_METADATA);
     return false;
@@ -161,7 +161,8 @@ static void report_damage(struct kvs_store *store, struct pool *pool, struct chu
                  "%" PRId64 "), read twice. They are misses and are dropped.",
                  damaged, pool_label(pool), pool->path, chunk->releases[0].page);
     size_t reported = (size_t)limiter_take(&pool->mismatch_reports, now_ns, damaged);
-    if (reported > 0 && pool_index_report_mismatch(store, pool, chunk->releases, reported))
+    if (reported > 0 &&
+        pool_index_report_mismatch(store, pool, &chunk->time, chunk->releases, reported))
         stats_add(&store->stats, STAT_MISMATCHES_REPORTED, reported);
     pool_check_file(store, pool);
 }
@@ -225,7 +226,7 @@ void kvs_store_batch_get(struct kvs_store *store, uint32_t number, size_t n,
     }
     size_t step = chunk_pages(store, pool, true);
     struct chunk chunk;
-    if (chunk_init(&chunk, pool, n < step ? n : step)) {
+    if (chunk_init(&chunk, pool, n < step ? n : step, store_index_time(store, false))) {
         get_all(store, pool, &chunk, step, n, keys, buffers, ret_loaded);
         chunk_done(&chunk);
     } else {

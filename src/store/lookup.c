@@ -8,7 +8,7 @@ static const enum store_stat PENDING = STAT_MISSED_ABSENT, FOUND = STAT_LOADED;
 static void look_up(struct kvs_store *store, struct pool *pool, struct chunk *chunk)
 {
     size_t n = chunk_list(chunk, PENDING);
-    if (n > 0 && pool_index_exists(store, pool, chunk->texts, n, chunk->exists))
+    if (n > 0 && pool_index_exists(store, pool, &chunk->time, chunk->texts, n, chunk->exists))
         for (size_t i = 0; i < n; i++)
             if (chunk->exists[i])
                 chunk->key[chunk->from[i]].outcome = FOUND;
@@ -27,7 +27,7 @@ static size_t look_up_all(struct kvs_store *store, uint32_t number, size_t n,
     stats_add(&store->stats, STAT_EXISTS_ASKED, n);
     size_t step = chunk_pages(store, pool, false);
     struct chunk chunk;
-    if (chunk_init(&chunk, pool, n < step ? n : step)) {
+    if (chunk_init(&chunk, pool, n < step ? n : step, store_index_time(store, true))) {
         for (size_t at = 0; at < n && (!leading || run == at); at += step) {
             size_t pages = n - at < step ? n - at : step;
             chunk_load(&chunk, keys + at, NULL, pages, PENDING, STAT_MISSED_REFUSED);
@@ -67,7 +67,7 @@ static enum kvs_status delete_all(struct kvs_store *store, struct pool *pool, si
 {
     size_t step = chunk_pages(store, pool, false);
     struct chunk chunk;
-    if (!chunk_init(&chunk, pool, n < step ? n : step))
+    if (!chunk_init(&chunk, pool, n < step ? n : step, store_index_time(store, false)))
         return error_set(error, KVS_ERR_NO_MEMORY, "deleting pages");
     enum kvs_status status = KVS_OK;
     for (size_t at = 0; at < n && status == KVS_OK; at += step) {
@@ -79,7 +79,7 @@ static enum kvs_status delete_all(struct kvs_store *store, struct pool *pool, si
         }
         size_t listed = chunk_list(&chunk, PENDING);
         if (listed > 0)
-            status = pool_index_delete(store, pool, chunk.texts, listed, error);
+            status = pool_index_delete(store, pool, &chunk.time, chunk.texts, listed, error);
     }
     chunk_done(&chunk);
     return status;
@@ -106,10 +106,11 @@ enum kvs_status kvs_store_clear(struct kvs_store *store, struct kvs_error *error
     if (!store_enter(store))
         return store_unusable(store, error);
     enum kvs_status first = KVS_OK;
+    struct index_time time = store_index_time(store, false);
     uint32_t count = atomic_load_explicit(&store->pool_count, memory_order_acquire);
     for (uint32_t i = 0; i < count; i++) {
         enum kvs_status status =
-            pool_index_clear(store, store->pools[i], first == KVS_OK ? error : NULL);
+            pool_index_clear(store, store->pools[i], &time, first == KVS_OK ? error : NULL);
         if (first == KVS_OK)
             first = status;
     }

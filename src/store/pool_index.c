@@ -1,9 +1,11 @@
 /* Calls to the index: the breaker's leave before, what came of it after, one line a while in the
  * log. A server that was restarted without its catalogs answers "not initialized"; the namespace is
  * then initialized again and the call made once more. */
+#include "base/status.h"
 #include "store/store.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error)
@@ -33,13 +35,56 @@ static bool forgotten(enum kvs_status status)
 struct attempt {
     struct kvs_store *store;
     const struct pool *pool;
+    struct index_time *time;
     bool second_half; /* of what a call before it began: made even while the breaker is open */
     bool quick;       /* its deadline is a short one */
+    bool told;        /* its failure goes to the caller: the breaker is neither asked nor told */
     uint32_t made;
     bool answered;
     enum kvs_status status;
     struct kvs_error error;
+    struct metadata_scope scope; /* of the question under way, which began then */
+    uint64_t began_ns;
 };
+
+/* Each question may take what the call has left: false when that is nothing. */
+static bool begin(struct attempt *attempt)
+{
+    attempt->scope = attempt->pool->scope;
+    if (!attempt->time->limited)
+        return true;
+    attempt->scope.left_ns = attempt->time->left_ns;
+    attempt->began_ns = store_now_ns(attempt->store);
+    if (attempt->time->left_ns > 0)
+        return true;
+    const struct kvs_store_options *options = &attempt->store->config.options;
+    char seconds[32];
+    snprintf(seconds, sizeof(seconds), "%g", options->client_timeout);
+    attempt->status =
+        error_set(&attempt->error, KVS_ERR_REMOTE_DEADLINE, options->metadata_server_url, seconds);
+    return false;
+}
+
+static void end(struct attempt *attempt)
+{
+    struct index_time *time = attempt->time;
+    if (!time->limited)
+        return;
+    uint64_t spent_ns = store_now_ns(attempt->store) - attempt->began_ns;
+    time->left_ns = spent_ns < time->left_ns ? time->left_ns - spent_ns : 0;
+}
+
+/* What the server has forgotten is told to it again. */
+static bool initialized_again(struct attempt *attempt)
+{
+    if (!forgotten(attempt->status) || !begin(attempt))
+        return false;
+    const struct metadata_ops *ops = attempt->store->metadata->ops;
+    enum kvs_status status = ops->initialize(attempt->store->metadata, &attempt->scope,
+                                             attempt->pool->num_pages, &attempt->error);
+    end(attempt);
+    return status == KVS_OK;
+}
 
 static void report(struct attempt *attempt)
 {
@@ -68,118 +113,143 @@ static void report(struct attempt *attempt)
                  breaker_pause_ms(&store->metadata_breaker));
 }
 
-/* The breaker's leave. A probe is a question about no keys: it costs the index nothing, and whoever
- * makes it no more than the short deadline. */
-static bool allowed(struct attempt *attempt)
+/* A probe is a question about no keys: it costs the index nothing, and whoever makes it no more
+ * than the short deadline. */
+static bool probe(struct attempt *attempt)
 {
     struct kvs_store *store = attempt->store;
-    if (attempt->second_half)
+    if (!begin(attempt)) {
+        breaker_cancel(&store->metadata_breaker);
+        return false;
+    }
+    attempt->status = store->metadata->ops->exists(store->metadata, &attempt->scope, NULL, 0, NULL,
+                                                   &attempt->error);
+    end(attempt);
+    if (attempt->status != KVS_OK && !forgotten(attempt->status)) {
+        report(attempt);
+        return false;
+    }
+    breaker_report(&store->metadata_breaker, store_now_ns(store), 1, 0, false);
+    return true;
+}
+
+/* The breaker's leave. */
+static bool allowed(struct attempt *attempt)
+{
+    if (attempt->second_half || attempt->told)
         return true;
-    switch (breaker_ask(&store->metadata_breaker, store_now_ns(store))) {
+    switch (breaker_ask(&attempt->store->metadata_breaker, store_now_ns(attempt->store))) {
     case BREAKER_ALLOWS:
         return true;
     case BREAKER_PROBES:
-        attempt->status = store->metadata->ops->exists(store->metadata, &attempt->pool->scope, NULL,
-                                                       0, NULL, &attempt->error);
-        if (attempt->status == KVS_OK || forgotten(attempt->status)) {
-            breaker_report(&store->metadata_breaker, store_now_ns(store), 1, 0, false);
-            return true;
-        }
-        report(attempt);
-        return false;
+        return probe(attempt);
     case BREAKER_REFUSES:
         break;
     }
     return false;
 }
 
+/* A call that has no time left for a question does without the answer: that says nothing of the
+ * index, so the breaker hears nothing. */
 static bool attempt_next(struct attempt *attempt)
 {
-    struct kvs_store *store = attempt->store;
     if (attempt->made == 0) {
-        attempt->made = allowed(attempt) ? 1 : 0;
-        return attempt->made == 1;
+        if (!allowed(attempt) || !begin(attempt))
+            return false;
+        attempt->made = 1;
+        return true;
     }
-    if (attempt->made == 1 && forgotten(attempt->status) &&
-        pool_index_initialize(store, attempt->pool, &attempt->error) == KVS_OK) {
+    end(attempt);
+    if (attempt->made == 1 && initialized_again(attempt) && begin(attempt)) {
         attempt->made = 2;
         return true;
     }
+    if (attempt->told)
+        return false;
     report(attempt);
     return false;
 }
 
-bool pool_index_reserve(struct kvs_store *store, const struct pool *pool,
+/* The failure of a call whose failure is told. */
+static enum kvs_status told(const struct attempt *attempt, struct kvs_error *error)
+{
+    if (attempt->status != KVS_OK && error != NULL)
+        *error = attempt->error;
+    return attempt->status;
+}
+
+bool pool_index_reserve(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                         const struct metadata_text keys[], size_t n,
                         struct catalog_reserved ret_reserved[])
 {
-    struct attempt attempt = {.store = store, .pool = pool};
+    struct attempt attempt = {.store = store, .pool = pool, .time = time};
     while (attempt_next(&attempt))
         attempt.status = store->metadata->ops->reserve_and_allocate_page_indices(
-            store->metadata, &pool->scope, keys, n, ret_reserved, &attempt.error);
+            store->metadata, &attempt.scope, keys, n, ret_reserved, &attempt.error);
     return attempt.answered;
 }
 
-bool pool_index_confirm(struct kvs_store *store, const struct pool *pool,
+bool pool_index_confirm(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                         const struct metadata_confirm confirms[], size_t n_confirm,
                         const struct metadata_release releases[], size_t n_release,
                         enum catalog_rejection ret_reasons[])
 {
-    struct attempt attempt = {.store = store, .pool = pool, .second_half = true};
+    struct attempt attempt = {.store = store, .pool = pool, .time = time, .second_half = true};
     while (attempt_next(&attempt))
-        attempt.status =
-            store->metadata->ops->confirm_write(store->metadata, &pool->scope, confirms, n_confirm,
-                                                releases, n_release, ret_reasons, &attempt.error);
+        attempt.status = store->metadata->ops->confirm_write(
+            store->metadata, &attempt.scope, confirms, n_confirm, releases, n_release, ret_reasons,
+            &attempt.error);
     return attempt.answered;
 }
 
-bool pool_index_get(struct kvs_store *store, const struct pool *pool,
+bool pool_index_get(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                     const struct metadata_text keys[], size_t n, struct catalog_found ret_found[])
 {
-    struct attempt attempt = {.store = store, .pool = pool};
+    struct attempt attempt = {.store = store, .pool = pool, .time = time};
     while (attempt_next(&attempt))
-        attempt.status = store->metadata->ops->get_page_indices(store->metadata, &pool->scope, keys,
-                                                                n, ret_found, &attempt.error);
+        attempt.status = store->metadata->ops->get_page_indices(store->metadata, &attempt.scope,
+                                                                keys, n, ret_found, &attempt.error);
     return attempt.answered;
 }
 
-bool pool_index_exists(struct kvs_store *store, const struct pool *pool,
+bool pool_index_exists(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                        const struct metadata_text keys[], size_t n, bool ret_exists[])
 {
-    struct attempt attempt = {.store = store, .pool = pool, .quick = true};
+    struct attempt attempt = {.store = store, .pool = pool, .time = time, .quick = true};
     while (attempt_next(&attempt))
-        attempt.status = store->metadata->ops->exists(store->metadata, &pool->scope, keys, n,
+        attempt.status = store->metadata->ops->exists(store->metadata, &attempt.scope, keys, n,
                                                       ret_exists, &attempt.error);
     return attempt.answered;
 }
 
 bool pool_index_report_mismatch(struct kvs_store *store, const struct pool *pool,
-                                const struct metadata_release pages[], size_t n)
+                                struct index_time *time, const struct metadata_release pages[],
+                                size_t n)
 {
-    struct attempt attempt = {.store = store, .pool = pool};
+    struct attempt attempt = {.store = store, .pool = pool, .time = time};
     while (attempt_next(&attempt))
-        attempt.status = store->metadata->ops->report_mismatch(store->metadata, &pool->scope, pages,
-                                                               n, &attempt.error);
+        attempt.status = store->metadata->ops->report_mismatch(store->metadata, &attempt.scope,
+                                                               pages, n, &attempt.error);
     return attempt.answered;
 }
 
 enum kvs_status pool_index_delete(struct kvs_store *store, const struct pool *pool,
-                                  const struct metadata_text keys[], size_t n,
-                                  struct kvs_error *error)
+                                  struct index_time *time, const struct metadata_text keys[],
+                                  size_t n, struct kvs_error *error)
 {
-    const struct metadata_ops *ops = store->metadata->ops;
-    enum kvs_status status = ops->delete_keys(store->metadata, &pool->scope, keys, n, error);
-    if (forgotten(status) && pool_index_initialize(store, pool, error) == KVS_OK)
-        status = ops->delete_keys(store->metadata, &pool->scope, keys, n, error);
-    return status;
+    struct attempt attempt = {.store = store, .pool = pool, .time = time, .told = true};
+    while (attempt_next(&attempt))
+        attempt.status = store->metadata->ops->delete_keys(store->metadata, &attempt.scope, keys, n,
+                                                           &attempt.error);
+    return told(&attempt, error);
 }
 
 enum kvs_status pool_index_clear(struct kvs_store *store, const struct pool *pool,
-                                 struct kvs_error *error)
+                                 struct index_time *time, struct kvs_error *error)
 {
-    const struct metadata_ops *ops = store->metadata->ops;
-    enum kvs_status status = ops->clear(store->metadata, &pool->scope, error);
-    if (forgotten(status) && pool_index_initialize(store, pool, error) == KVS_OK)
-        status = ops->clear(store->metadata, &pool->scope, error);
-    return status;
+    struct attempt attempt = {.store = store, .pool = pool, .time = time, .told = true};
+    while (attempt_next(&attempt))
+        attempt.status =
+            store->metadata->ops->clear(store->metadata, &attempt.scope, &attempt.error);
+    return told(&attempt, error);
 }

@@ -50,7 +50,7 @@ static bool reserve(struct kvs_store *store, struct pool *pool, struct chunk *ch
     size_t n = chunk_list(chunk, PENDING);
     if (n == 0)
         return false;
-    if (!pool_index_reserve(store, pool, chunk->texts, n, chunk->reserved)) {
+    if (!pool_index_reserve(store, pool, &chunk->time, chunk->texts, n, chunk->reserved)) {
         chunk_turn_listed(chunk, n, STAT_UNSTORED_METADATA);
         return false;
     }
@@ -89,8 +89,8 @@ static void confirm(struct kvs_store *store, struct pool *pool, struct chunk *ch
     }
     if (confirms + releases == 0)
         return;
-    if (!pool_index_confirm(store, pool, chunk->confirms, confirms, chunk->releases, releases,
-                            chunk->reasons)) {
+    if (!pool_index_confirm(store, pool, &chunk->time, chunk->confirms, confirms, chunk->releases,
+                            releases, chunk->reasons)) {
         chunk_turn_listed(chunk, confirms, STAT_UNSTORED_METADATA);
         return;
     }
@@ -136,7 +136,7 @@ static void answer_present(struct kvs_store *store, struct pool *pool, struct ch
                            bool probe)
 {
     size_t n = chunk_list(chunk, PENDING);
-    if (n > 0 && !pool_index_exists(store, pool, chunk->texts, n, chunk->exists)) {
+    if (n > 0 && !pool_index_exists(store, pool, &chunk->time, chunk->texts, n, chunk->exists)) {
         chunk_turn_listed(chunk, n, STAT_UNSTORED_METADATA);
         return;
     }
@@ -234,7 +234,7 @@ void kvs_store_batch_set(struct kvs_store *store, uint32_t number, size_t n,
     }
     size_t step = chunk_pages(store, pool, true);
     struct chunk chunk;
-    if (chunk_init(&chunk, pool, n < step ? n : step)) {
+    if (chunk_init(&chunk, pool, n < step ? n : step, store_index_time(store, false))) {
         set_all(store, pool, &chunk, step, n, keys, buffers, ret_stored);
         chunk_done(&chunk);
     } else {

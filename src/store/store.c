@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "metadata/registry.h"
+#include "metadata/remote_transport.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,6 +36,16 @@ uint64_t store_deadline_ns(const struct kvs_store *store, const struct pool *poo
     if (!pool->info.needs_deadline)
         return 0;
     return clock_mono_ns() + to_ms(store->config.options.client_timeout) * 1000000;
+}
+
+struct index_time store_index_time(const struct kvs_store *store, bool quick)
+{
+    uint64_t ms = to_ms(store->config.options.client_timeout);
+    uint64_t quick_ms = store->parts.exists_timeout_ms != 0 ? store->parts.exists_timeout_ms
+                                                            : METADATA_EXISTS_TIMEOUT_MS;
+    if (quick && ms > quick_ms)
+        ms = quick_ms;
+    return (struct index_time){.limited = store->remote, .left_ns = ms * 1000000};
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
@@ -107,7 +118,12 @@ static enum kvs_status open_metadata(struct kvs_store *store, struct kvs_error *
             .cache_ms = options->exists_cache_ms,
             .verified_only = options->verify == KVS_VERIFY_REQUIRED,
             .log = store->log,
+            .transport = store->parts.transport,
+            .now_ns = store->parts.transport != NULL ? store->parts.now_ns : NULL,
+            .now_arg = store->parts.now_arg,
         };
+        store->parts.transport = NULL; /* the client's now */
+        store->remote = true;
         return metadata_remote_open(&remote, &store->metadata, error);
     }
     const struct registry_options registry = {
@@ -184,6 +200,8 @@ static void dismantle(struct kvs_store *store)
         pool_close(store->pools[i]);
     if (store->metadata != NULL)
         store->metadata->ops->close(store->metadata);
+    if (store->parts.transport != NULL)
+        store->parts.transport->close(store->parts.transport);
     inflight_unref(store->inflight);
     inflight_unref(store->network_inflight);
     done_limits(store);
@@ -198,6 +216,8 @@ enum kvs_status store_open(const struct kvs_store_options *options, const struct
     if (store == NULL) {
         if (parts->metadata != NULL)
             parts->metadata->ops->close(parts->metadata);
+        if (parts->transport != NULL)
+            parts->transport->close(parts->transport);
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a store");
     }
     init_limits(store);

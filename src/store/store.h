@@ -37,9 +37,13 @@ struct store_parts {
                                  const struct pagefile_options *options, struct pagefile **ret_file,
                                  struct kvs_error *error);
     void *open_file_arg;
+    /* How metadata_server_url is asked, in the time of now_ns; becomes the store's likewise. NULL:
+     * HTTP by libcurl, in real time. */
+    struct remote_transport *transport;
     /* Of a server's `exists`; 0: the client's own short one. */
     uint64_t exists_timeout_ms;
-    /* For pauses and rates, not for deadlines of I/O. NULL: clock_mono_ns(). */
+    /* For pauses, rates and what the index takes, not for deadlines of I/O. NULL: clock_mono_ns().
+     */
     uint64_t (*now_ns)(void *arg);
     void *now_arg;
 };
@@ -64,6 +68,7 @@ struct kvs_store {
     pid_t owner; /* the process that opened it */
 
     struct metadata_client *metadata;
+    bool remote;                       /* it is a server's */
     struct pool *pools[KVS_POOLS_MAX]; /* never removed; valid below pool_count */
     _Atomic uint32_t pool_count;
     pthread_mutex_t pools_mutex; /* held while a pool is added */
@@ -118,6 +123,14 @@ void pool_check_file(struct kvs_store *store, struct pool *pool);
 /* The same now and then, because a file that was removed fails no I/O; where that cannot hang. */
 void pool_check_sometimes(struct kvs_store *store, struct pool *pool);
 
+/* What a call may still spend on questions to a server: all of them together take no longer than
+ * client_timeout, or the short deadline of `exists`. Page I/O does not count. */
+struct index_time {
+    bool limited; /* catalogs of this process do not keep anybody waiting */
+    uint64_t left_ns;
+};
+struct index_time store_index_time(const struct kvs_store *store, bool quick);
+
 /* ---- chunk.c: a part of a call's keys, expanded to the keys of the index */
 struct chunk_key {
     struct metadata_text text;
@@ -151,15 +164,17 @@ struct chunk {
     struct metadata_confirm *confirms;
     struct metadata_release *releases;
     enum catalog_rejection *reasons;
-    struct buffer arena; /* texts of keys with a suffix */
-    uint64_t transfers;  /* pages that went to the engine so far */
+    struct index_time time; /* of the call */
+    struct buffer arena;    /* texts of keys with a suffix */
+    uint64_t transfers;     /* pages that went to the engine so far */
     void *memory;
 };
 enum { CHUNK_KEYS_MAX = 4096 };
 /* Pages of one chunk: bounded by keys and, when `moving`, by bytes under way. At least 1. */
 size_t chunk_pages(const struct kvs_store *store, const struct pool *pool, bool moving);
-/* Makes room for at most `pages` pages a time; false on lack of memory (nothing to free). */
-bool chunk_init(struct chunk *chunk, const struct pool *pool, size_t pages);
+/* Makes room for at most `pages` pages a time; false on lack of memory (nothing to free). `time` is
+ * what the call has for the index. */
+bool chunk_init(struct chunk *chunk, const struct pool *pool, size_t pages, struct index_time time);
 void chunk_done(struct chunk *chunk);
 /* Takes keys and buffers of `pages` pages (buffers NULL: none). Keys that cannot be (NULL, too
  * long, without a buffer) get the outcome `refused`, the others `initial`. */
@@ -181,25 +196,26 @@ enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *poo
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error);
 /* What the index was asked; false: it did not answer, nothing may be believed. */
-bool pool_index_reserve(struct kvs_store *store, const struct pool *pool,
+bool pool_index_reserve(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                         const struct metadata_text keys[], size_t n,
                         struct catalog_reserved ret_reserved[]);
-bool pool_index_confirm(struct kvs_store *store, const struct pool *pool,
+bool pool_index_confirm(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                         const struct metadata_confirm confirms[], size_t n_confirm,
                         const struct metadata_release releases[], size_t n_release,
                         enum catalog_rejection ret_reasons[]);
-bool pool_index_get(struct kvs_store *store, const struct pool *pool,
+bool pool_index_get(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                     const struct metadata_text keys[], size_t n, struct catalog_found ret_found[]);
-bool pool_index_exists(struct kvs_store *store, const struct pool *pool,
+bool pool_index_exists(struct kvs_store *store, const struct pool *pool, struct index_time *time,
                        const struct metadata_text keys[], size_t n, bool ret_exists[]);
 bool pool_index_report_mismatch(struct kvs_store *store, const struct pool *pool,
-                                const struct metadata_release pages[], size_t n);
+                                struct index_time *time, const struct metadata_release pages[],
+                                size_t n);
 /* These two give their failure to the caller. */
 enum kvs_status pool_index_delete(struct kvs_store *store, const struct pool *pool,
-                                  const struct metadata_text keys[], size_t n,
-                                  struct kvs_error *error);
+                                  struct index_time *time, const struct metadata_text keys[],
+                                  size_t n, struct kvs_error *error);
 enum kvs_status pool_index_clear(struct kvs_store *store, const struct pool *pool,
-                                 struct kvs_error *error);
+                                 struct index_time *time, struct kvs_error *error);
 
 /* ---- pool_io.c */
 /* Moves the keys of the chunk that have `moves`. Each gets an outcome: LOADED or WRITTEN when

@@ -42,7 +42,7 @@ static void test_half_a_pair_is_a_miss_and_not_read(void **state)
     memcpy(half, f->keys[1], 64);
     memcpy(half + 64, "-v", 3);
     const struct metadata_text key = {half, 66};
-    const struct metadata_scope scope = {0, "kv", FIXTURE_PAGE_BYTES, NULL};
+    const struct metadata_scope scope = {.ns = "kv", .bytes_per_page = FIXTURE_PAGE_BYTES};
     f->metadata.client.ops->delete_keys(&f->metadata.client, &scope, &key, 1, NULL);
     uint64_t reads = f->engine.read_ios;
     assert_int_equal(fixture_get(f, 0, 3), 2);
