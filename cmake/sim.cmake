@@ -3,7 +3,7 @@
 set(KVSHELF_SIM_REPLACED
   malloc calloc realloc aligned_alloc free strdup strndup realpath
   mmap munmap open openat __open_2 __openat_2 close fdopendir
-  clock_gettime getrandom
+  clock_gettime nanosleep getrandom
   pthread_mutex_lock pthread_mutex_unlock pthread_cond_wait pthread_cond_timedwait pthread_cond_signal
   pthread_cond_broadcast pthread_create pthread_join pthread_setname_np
   catalog_open catalog_close catalog_reserve catalog_confirm catalog_release catalog_get

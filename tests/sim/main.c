@@ -13,6 +13,7 @@
 #include "sim_world.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,8 @@ int main(int argc, char *argv[])
     if (SIM_SKIPPED)
         return 77;
     read_arguments(argv + 1);
+    mallopt(M_MMAP_THRESHOLD,
+            1 << 20); /* or clearing what a cache never uses is most of the work */
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 2;

@@ -96,6 +96,9 @@ void sim_after(uint64_t us, sim_fn fn, void *arg);
 /* For tasks: */
 bool sim_in_task(void);
 void sim_sleep(uint64_t us);
+/* Words of the running task, 0 at its start. */
+enum { SIM_TASK_WORDS = 4 };
+uint64_t *sim_task_words(void);
 /* Waits until somebody wakes the address, or for that long (SIM_FOREVER); false when nobody did. */
 #define SIM_FOREVER UINT64_MAX
 bool sim_wait(const void *address, uint64_t us);

@@ -17,7 +17,10 @@ struct client {
     bool leaving;            /* to end by itself */
     bool gone;               /* has ended by itself */
     struct kvs_store *store; /* of a native one */
-    unsigned busy;           /* its tasks under way */
+    uint32_t rank;           /* of a native one, of an MLA model */
+    bool idle;               /* its work is over, and it waits until it may look again */
+    bool may_look;
+    unsigned busy; /* its tasks under way */
 };
 
 /* `number` from 1. */
@@ -27,7 +30,8 @@ void client_kill(struct client *client);
 void native_start(struct client *client);
 void original_start(struct client *client);
 
-/* A store of its own that only looks whether all is well again; calls `done` from its task. */
+/* A store of its own that only looks whether all is well again. Before that each store that has
+ * lived through everything does, once it `may_look`. */
 void native_last_look(struct client *client);
 
 #endif

@@ -40,6 +40,7 @@ struct sim_task {
     uint64_t ticket;       /* of the event that is to run it; others are stale */
     uint64_t waits_since;  /* orders those that wait for one address */
     bool woken;
+    uint64_t words[SIM_TASK_WORDS];
 };
 
 struct event {
@@ -235,6 +236,7 @@ struct sim_task *sim_spawn(struct sim_process *process, sim_fn fn, void *arg)
     task->process = process;
     task->used = true;
     task->waits_for = NULL;
+    memset(task->words, 0, sizeof(task->words));
     task->ticket = ++sim.ticket;
     if (process != NULL)
         process->tasks++;
@@ -258,6 +260,11 @@ bool sim_wait(const void *address, uint64_t us)
     to_scheduler();
     task->waits_for = NULL;
     return task->woken;
+}
+
+uint64_t *sim_task_words(void)
+{
+    return sim.running->words;
 }
 
 void sim_sleep(uint64_t us)

@@ -5,16 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DELIVERIES_MAX = 2 * NETWORK_CALLS_MAX };
+enum {
+    DELIVERIES_MAX = 2 * NETWORK_CALLS_MAX,
+    SILENT_ONE_IN = 4, /* of messages that are lost: the others break the connection */
+};
 
 static struct network_call calls[NETWORK_CALLS_MAX];
 static struct network_delivery deliveries[DELIVERIES_MAX];
 static struct chance *chance;
+static uint64_t questions;
 bool (*network_listener)(struct network_delivery *delivery);
 
 void network_begin(struct chance *of_network)
 {
     chance = of_network;
+    questions = 0;
     for (size_t i = 0; i < NETWORK_CALLS_MAX; i++)
         calls[i].used = false;
     for (size_t i = 0; i < DELIVERIES_MAX; i++)
@@ -28,9 +33,24 @@ static uint64_t draw_delay_us(void)
     return between(chance, 50, 800);
 }
 
+bool network_is_cut_off(const struct network_client *client)
+{
+    return client->cut_off_until_us > sim_now_us();
+}
+
+bool network_connects(void)
+{
+    return one_in(chance, 2);
+}
+
+uint64_t network_new_question(void)
+{
+    return ++questions;
+}
+
 static bool is_cut_off(const struct network_call *call)
 {
-    return call->client->cut_off_until_us > sim_now_us();
+    return network_is_cut_off(call->client);
 }
 
 /* The last of those who know the call frees it. */
@@ -44,11 +64,18 @@ static void break_connection(void *arg)
 {
     struct network_call *call = arg;
     call->deliveries--;
-    if (!call->answered)
+    if (!call->answered && !call->refused)
         call->broken = true;
     if (!call->given_up)
         sim_wake_all(call);
     let_go(call);
+}
+
+static void refuse_connection(void *arg)
+{
+    struct network_call *call = arg;
+    call->refused = !call->answered && !call->broken;
+    break_connection(call);
 }
 
 static void end_delivery(struct network_delivery *delivery)
@@ -62,7 +89,7 @@ static void lose(struct network_delivery *delivery)
     struct network_call *call = delivery->call;
     bool again = delivery->again;
     end_delivery(delivery);
-    if (again || (!call->client->patient && one_in(chance, 2))) {
+    if (again || (!call->client->patient && one_in(chance, SILENT_ONE_IN))) {
         call->deliveries--;
         let_go(call);
         return;
@@ -85,7 +112,7 @@ static void deliver(void *arg)
         delivery->call->deliveries--;
         let_go(delivery->call);
     } else {
-        sim_after(between(chance, 50, 500), break_connection, delivery->call);
+        sim_after(between(chance, 50, 500), refuse_connection, delivery->call);
     }
     end_delivery(delivery);
 }
@@ -133,39 +160,50 @@ static void sweep_dead_callers(void)
     }
 }
 
-struct network_call *network_post(struct network_client *client, const char *operation,
-                                  const struct buffer *body, const struct network_note *note,
-                                  uint64_t timeout_us)
+static void write_request(struct network_call *call, const char *path, const char *body,
+                          size_t body_bytes)
+{
+    int head = snprintf(call->request, sizeof(call->request),
+                        "POST %s HTTP/1.1\r\nHost: simulated\r\nContent-Type: "
+                        "application/json\r\nContent-Length: %zu\r\n\r\n",
+                        path, body_bytes);
+    if ((size_t)head + body_bytes > sizeof(call->request)) {
+        sim_fail("a request of %zu bytes is out of bounds", body_bytes);
+        return;
+    }
+    memcpy(call->request + head, body, body_bytes);
+    call->request_bytes = (size_t)head + body_bytes;
+}
+
+enum network_outcome network_post(struct network_client *client, const char *path, const char *body,
+                                  size_t body_bytes, const struct network_note *note,
+                                  uint64_t timeout_us, struct network_call **ret_call)
 {
     sweep_dead_callers();
     struct network_call *call = take_call();
     call->used = true;
-    call->answered = call->broken = call->given_up = false;
+    call->answered = call->broken = call->refused = call->given_up = false;
     call->deliveries = 0;
     call->client = client;
     call->client_life = client->process->lives;
-    call->note.confirms = call->note.releases = 0;
+    call->note.question = call->note.confirms = call->note.releases = 0;
     if (note != NULL)
         call->note = *note;
-    int head = snprintf(call->request, sizeof(call->request),
-                        "POST /0/%s HTTP/1.1\r\nHost: simulated\r\nContent-Type: "
-                        "application/json\r\nContent-Length: %zu\r\n\r\n",
-                        operation, body->length);
-    if (body->failed || (size_t)head + body->length > sizeof(call->request))
-        sim_fail("a request of %zu bytes is out of bounds", body->length);
-    memcpy(call->request + head, body->data, body->length);
-    call->request_bytes = (size_t)head + body->length;
-
+    write_request(call, path, body, body_bytes);
     send(call, false);
     if (sim_fault(chance, FAULT_DUPLICATE))
         send(call, true);
     uint64_t until_us = timeout_us == SIM_FOREVER ? SIM_FOREVER : sim_now_us() + timeout_us;
-    while (!call->answered && !call->broken && sim_now_us() < until_us)
+    while (!call->answered && !call->broken && !call->refused && sim_now_us() < until_us)
         sim_wait(call, until_us == SIM_FOREVER ? SIM_FOREVER : until_us - sim_now_us());
+    *ret_call = call;
     if (call->answered)
-        return call;
+        return NETWORK_ANSWERED;
+    enum network_outcome outcome = call->broken    ? NETWORK_BROKEN
+                                   : call->refused ? NETWORK_REFUSED
+                                                   : NETWORK_SILENT;
     network_done(call);
-    return NULL;
+    return outcome;
 }
 
 void network_done(struct network_call *call)
@@ -186,7 +224,7 @@ static void arrive(void *arg)
     }
     end_delivery(delivery);
     call->deliveries--;
-    if (!call->given_up && !call->broken) {
+    if (!call->given_up && !call->broken && !call->refused) {
         call->answered = true;
         sim_wake_all(call);
     }

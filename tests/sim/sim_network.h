@@ -13,14 +13,19 @@ enum {
     NETWORK_CALLS_MAX = 64,        /* under way at once: more is a leak */
 };
 
-/* Told beside a request, seen by the truth alone: which lives of pages the client means. */
+/* Told beside a request, seen by the truth alone: which lives of pages the client means, and of a
+ * native client which question it is, counted from 1, and when the call began that asks it. */
 struct network_note {
+    uint64_t question, began_us;
     uint64_t confirm_generations[NETWORK_ENTRIES_MAX], release_generations[NETWORK_ENTRIES_MAX];
     size_t confirms, releases;
 };
 /* The same beside an answer. */
 struct network_answer_note {
     uint64_t generations[NETWORK_ENTRIES_MAX];
+    int64_t
+        granted[NETWORK_ENTRIES_MAX]; /* by a reserve of that many keys: a page to write, or -1 */
+    size_t reserved;
     uint64_t answered_ms; /* truth_now_ms() */
 };
 
@@ -32,7 +37,7 @@ struct network_client {
 };
 
 struct network_call {
-    bool used, answered, broken, given_up;
+    bool used, answered, broken, refused, given_up;
     unsigned deliveries; /* under way or at the server */
     struct network_client *client;
     uint64_t client_life;
@@ -52,12 +57,21 @@ struct network_delivery {
 
 void network_begin(struct chance *chance);
 
-/* Sends `POST /0/{operation}` and waits for the answer, in the client's task. NULL: none came
- * within timeout_us, or the connection broke. Otherwise network_done() follows. */
-struct network_call *network_post(struct network_client *client, const char *operation,
-                                  const struct buffer *body, const struct network_note *note,
-                                  uint64_t timeout_us);
+enum network_outcome {
+    NETWORK_ANSWERED, /* network_done() follows */
+    NETWORK_BROKEN,   /* the connection broke before the answer */
+    NETWORK_REFUSED,  /* nobody listens */
+    NETWORK_SILENT,   /* nothing within timeout_us */
+};
+/* Sends `POST {path}` and waits for the answer, in the client's task. */
+enum network_outcome network_post(struct network_client *client, const char *path, const char *body,
+                                  size_t body_bytes, const struct network_note *note,
+                                  uint64_t timeout_us, struct network_call **ret_call);
 void network_done(struct network_call *call);
+uint64_t network_new_question(void);
+bool network_is_cut_off(const struct network_client *client);
+/* Whether a client has no connection now and would have to make one: drawn. */
+bool network_connects(void);
 
 /* ---- The server's side */
 /* Set by the server: takes a delivery, or false when nobody listens. */

@@ -21,10 +21,25 @@ static void begin(struct request *request)
 {
     request->body = (struct buffer){0};
     request->json = (struct json_writer){.out = &request->body};
-    request->note.confirms = request->note.releases = 0;
+    request->note = (struct network_note){0};
     json_write_object_begin(&request->json);
     json_write_name(&request->json, "namespace");
     json_write_text(&request->json, "kv");
+}
+
+/* Once; NULL: the connection broke, or there was none. */
+static struct network_call *post_once(struct client *client, const char *operation,
+                                      const struct buffer *body, const struct network_note *note)
+{
+    char path[64];
+    struct network_call *call;
+    snprintf(path, sizeof(path), "/0/%s", operation);
+    if (body->failed)
+        abort();
+    return network_post(&client->network, path, body->data, body->length, note, SIM_FOREVER,
+                        &call) == NETWORK_ANSWERED
+               ? call
+               : NULL;
 }
 
 /* The answer, for network_done(); NULL: it has raised. */
@@ -36,8 +51,7 @@ static struct network_call *post(struct client *client, const char *operation,
     for (unsigned i = 0; i < ATTEMPTS && call == NULL; i++) {
         if (i > 0)
             sim_sleep((uint64_t)RETRY_MS * 1000 << i);
-        call =
-            network_post(&client->network, operation, &request->body, &request->note, SIM_FOREVER);
+        call = post_once(client, operation, &request->body, &request->note);
         if (call != NULL && call->status >= 500 && i + 1 < ATTEMPTS) {
             network_done(call);
             call = NULL;
@@ -333,8 +347,7 @@ static void malformed(struct client *client)
     struct buffer body = {0};
     size_t at = below(&client->chance, sizeof(cases) / sizeof(cases[0]));
     buffer_append_text(&body, cases[at].body);
-    struct network_call *call =
-        network_post(&client->network, cases[at].operation, &body, NULL, SIM_FOREVER);
+    struct network_call *call = post_once(client, cases[at].operation, &body, NULL);
     buffer_done(&body);
     if (call == NULL)
         return;

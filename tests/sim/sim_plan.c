@@ -90,6 +90,8 @@ static void draw_times(struct sim_plan *plan, struct chance *c)
     plan->lease_ms = one_in(c, 2) ? PICK(c, ms) / 2 : PICK(c, ms);
     plan->idle_reset_ms = one_in(c, 6) ? between(c, 100, 1500) : 0;
     plan->client_timeout_ms = (uint32_t)between(c, 50, 500);
+    static const uint32_t cache_ms[] = {0, 30, 100, 300, 1000};
+    plan->exists_cache_ms = PICK(c, cache_ms);
     plan->horizon_us = between(c, 500, 6000) * 1000;
     plan->think_us = (uint32_t)between(c, 5, 80) * 1000;
     plan->slow_ms =
@@ -115,6 +117,7 @@ void sim_plan_draw(struct sim_plan *plan, uint64_t seed)
         plan->originals = 0;
     }
     plan->deadlines = one_in(&c, 2);
+    plan->mla = one_in(&c, 4) && !plan->local && !plan->pairs && plan->natives > 1;
     draw_faults(plan, &c);
 }
 
@@ -129,13 +132,15 @@ void sim_plan_print(const struct sim_plan *plan)
     fprintf(stderr,
             "seed %" PRIu64 ": %s, %s, %u pages of %u bytes%s, %u keys, %u native and %u original "
             "clients\n  reserve_ttl %" PRIu64 " ms, quarantine %" PRIu64 " ms, lease %" PRIu64
-            " ms, idle_reset %" PRIu64 " ms, %s order, %s, until %" PRIu64 " ms\n  faults:",
+            " ms, idle_reset %" PRIu64 " ms, %s order, %s%s, client_timeout %u ms, exists_cache %u "
+            "ms, until %" PRIu64 " ms\n  faults:",
             plan->seed, plan->local ? "a store of its own" : "a server",
             plan->kept ? "kept" : "in memory", plan->num_pages, plan->page_bytes,
             plan->pairs ? " in pairs" : "", plan->num_keys, plan->natives, plan->originals,
             plan->reserve_ttl_ms, plan->quarantine_ms, plan->lease_ms, plan->idle_reset_ms,
             plan->eviction == KVS_EVICTION_PREFIX ? "prefix" : "lru",
             plan->deadlines ? "I/O with deadlines" : "I/O without deadlines",
+            plan->mla ? ", MLA ranks" : "", plan->client_timeout_ms, plan->exists_cache_ms,
             plan->horizon_us / 1000);
     for (unsigned i = 0; i < SIM_FAULT_KINDS; i++)
         if (plan->faults[i])

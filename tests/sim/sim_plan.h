@@ -62,7 +62,9 @@ struct sim_plan {
     enum kvs_eviction eviction;
     uint64_t reserve_ttl_ms, quarantine_ms, lease_ms, idle_reset_ms;
     uint32_t natives, originals;
-    bool deadlines; /* the page file is one whose I/O may hang */
+    bool mla;                 /* native clients are ranks of which the first writes for all */
+    uint32_t exists_cache_ms; /* of native clients */
+    bool deadlines;           /* the page file is one whose I/O may hang */
     uint32_t client_timeout_ms;
     uint64_t horizon_us;
     uint32_t think_us;            /* clients rest up to this long between calls */

@@ -77,8 +77,11 @@ static void ask(const struct http_request *request, struct network_delivery *del
         .release_generations = call->note.release_generations,
         .confirms = call->note.confirms,
         .releases = call->note.releases,
+        .question = call->note.question,
+        .began_us = call->note.began_us,
     };
     twin_note = &delivery->note;
+    twin_note->reserved = 0;
     request_answer(&service, worker, &peer, request, registry_now_ms(registry), ret_answer);
     twin_note = NULL;
     delivery->note.answered_ms = truth_now_ms();

@@ -17,7 +17,12 @@ struct life {
     int key, client, version;
     uint64_t client_life;
     uint64_t reserved_ms, released_ms, leased_until_ms;
-    uint64_t dead_us;         /* deleted, cleared or reported at; UINT64_MAX: not */
+    uint64_t question;    /* by which it was reserved; 0: of an original client */
+    uint64_t dead_us;     /* deleted, cleared or reported at; UINT64_MAX: not */
+    uint64_t replaced_us; /* its page was given to another life at; UINT64_MAX: not */
+    uint64_t told_us;     /* who deleted it was told so at; UINT64_MAX: not */
+    int killer;           /* the client that deleted it */
+    uint64_t killer_life;
     bool committed, released; /* the latter by its owner */
     bool was_committed;       /* even if a power cut has undone it */
     bool written;             /* whole */
@@ -234,6 +239,8 @@ static void new_life(int key, int64_t page, uint64_t generation)
         return;
     }
     check_hand_out(page);
+    if (current[page] != TRUTH_NONE)
+        lives[current[page]].replaced_us = sim_now_us();
     lives[life_count] = (struct life){
         .generation = generation,
         .page = page,
@@ -242,7 +249,10 @@ static void new_life(int key, int64_t page, uint64_t generation)
         .client_life = truth_asker.life,
         .version = TRUTH_NONE,
         .reserved_ms = truth_now_ms(),
+        .question = truth_asker.question,
         .dead_us = UINT64_MAX,
+        .replaced_us = UINT64_MAX,
+        .told_us = UINT64_MAX,
     };
     current[page] = latest[page] = life_count++;
 }
@@ -254,14 +264,33 @@ static void check_repeat(int64_t page, int key)
     if (life->key != key)
         sim_fail("page %" PRId64 " has two keys under one generation: %s and %s", page,
                  name_of(life->key), name_of(key));
-    if (life->client != truth_asker.client || life->client_life != truth_asker.life)
+    if (life->client != truth_asker.client || life->client_life != truth_asker.life ||
+        life->question != truth_asker.question)
         sim_fail("page %" PRId64 " (%s) has two owners: clients %d and %d", page, name_of(key),
                  life->client, truth_asker.client);
+}
+
+/* Who asks again is told of the pages it was given before, not that somebody else is writing them.
+ */
+static void check_present(const struct key keys[], size_t i, int64_t page)
+{
+    for (size_t before = 0; before < i; before++)
+        if (key_equal(&keys[before], &keys[i]))
+            return;
+    if (truth_asker.question == 0 || truth_generation(page) == 0)
+        return;
+    const struct life *life = &lives[current[page]];
+    if (!life->committed && life->question == truth_asker.question)
+        sim_fail("client %d asks again for %s and is told that its own page %" PRId64
+                 " is on the way from another",
+                 truth_asker.client, name_of(life->key), page);
 }
 
 void truth_reserved(const struct key keys[], size_t n, const struct catalog_reserved answers[])
 {
     for (size_t i = 0; i < n; i++) {
+        if (answers[i].present)
+            check_present(keys, i, answers[i].page);
         if (answers[i].present || answers[i].page < 0)
             continue;
         if (answers[i].page >= SIM_PAGES_MAX) {
@@ -289,6 +318,9 @@ static bool meant(const struct life *life, bool has_generation, uint64_t generat
                      generation, life->generation);
         return true;
     }
+    if (truth_asker.question != 0)
+        sim_fail("client %d, a native one, names no generation of page %" PRId64,
+                 truth_asker.client, life->page);
     return i < count && believed[i] == life->generation && life->client == truth_asker.client;
 }
 
@@ -375,8 +407,11 @@ void truth_got(const struct key keys[], size_t n, bool verifying,
 
 static void die(struct life *life)
 {
-    if (life->dead_us == UINT64_MAX)
-        life->dead_us = sim_now_us();
+    if (life->dead_us != UINT64_MAX)
+        return;
+    life->dead_us = sim_now_us();
+    life->killer = truth_asker.client;
+    life->killer_life = truth_asker.life;
 }
 
 void truth_deleted(const struct key keys[], size_t n)
@@ -394,8 +429,39 @@ void truth_cleared(void)
             die(&lives[current[page]]);
 }
 
-void truth_mismatched(const struct key *key, int64_t page, uint64_t generation)
+void truth_was_told_of_delete(const int keys[], size_t n, int client, uint64_t client_life)
 {
+    for (int i = 0; i < life_count; i++) {
+        struct life *life = &lives[i];
+        bool named = keys == NULL;
+        for (size_t k = 0; k < n && !named; k++)
+            named = keys[k] == life->key;
+        if (named && life->dead_us != UINT64_MAX && life->told_us == UINT64_MAX &&
+            life->killer == client && life->killer_life == client_life)
+            life->told_us = sim_now_us();
+    }
+}
+
+/* Whoever reports damage has asked the index again after it read: of what had come to its end
+ * before the call began it must have heard. */
+static void check_report(const struct key *key, int64_t page, uint64_t generation)
+{
+    int at = truth_life(page, generation);
+    if (truth_asker.question == 0 || at == TRUTH_NONE)
+        return;
+    const struct life *life = &lives[at];
+    bool dead = life->dead_us < truth_asker.began_us && power_cut_us <= life->dead_us;
+    if (dead || life->replaced_us < truth_asker.began_us)
+        sim_fail("client %d reports damage of %s, whose page %" PRId64
+                 " had been given away before the call began",
+                 truth_asker.client, name_of(truth_key_of(key)), page);
+}
+
+void truth_reported(const struct key *key, int64_t page, uint64_t generation, bool retired)
+{
+    check_report(key, page, generation);
+    if (!retired)
+        return;
     struct life *life = &lives[current[page]];
     if (life->key != truth_key_of(key) || life->generation != generation)
         sim_fail("a report about %s retired a page of %s", name_of(truth_key_of(key)),
@@ -427,6 +493,7 @@ void truth_reopened(const struct slot slots[], uint32_t num_pages, bool power_lo
         if (lives[life].forgotten)
             continue;
         current[page] = life;
+        lives[life].replaced_us = UINT64_MAX; /* a power cut has brought it back */
         if (slot_state(&slots[page]) == SLOT_RESERVED)
             lives[life].committed = false; /* its confirm was in the tail that is missing */
     }
@@ -469,7 +536,19 @@ bool truth_may_land(int life)
     return may;
 }
 
-void truth_check_native(int key, const uint8_t *bytes, uint64_t began_us, const char *who)
+/* A delete counts at once for who was told of it, and for others when what they may have been told
+ * before is too old. */
+static bool was_deleted(const struct life *life, uint64_t began_us, uint64_t cache_us, int client,
+                        uint64_t client_life)
+{
+    if (life->dead_us == UINT64_MAX || power_cut_us > life->dead_us)
+        return false;
+    bool own = life->killer == client && life->killer_life == client_life;
+    return life->dead_us + cache_us < began_us || (own && life->told_us < began_us);
+}
+
+void truth_check_native(int key, const uint8_t *bytes, uint64_t began_us, uint64_t cache_us,
+                        int client, uint64_t client_life, const char *who)
 {
     truth_counts.native_reads++;
     int version = truth_identify(bytes);
@@ -484,7 +563,7 @@ void truth_check_native(int key, const uint8_t *bytes, uint64_t began_us, const 
         sim_fail("%s read bytes of %s that were never confirmed", who, name_of(key));
         return;
     }
-    if (lives[life].dead_us < began_us && power_cut_us <= lives[life].dead_us)
+    if (was_deleted(&lives[life], began_us, cache_us, client, client_life))
         sim_fail("%s read bytes of %s that were deleted before the call", who, name_of(key));
 }
 

@@ -38,6 +38,9 @@ struct truth_asker {
     /* Of an original client's confirms and releases: the generations it believes in. */
     const uint64_t *confirm_generations, *release_generations;
     size_t confirms, releases;
+    /* Of a native client's: which question it is, the same when it is asked again, and when the
+     * call of its store began. */
+    uint64_t question, began_us;
 };
 extern struct truth_asker truth_asker;
 /* Where generations granted to a store with catalogs of its own are noted by page; NULL: a server's
@@ -54,7 +57,9 @@ void truth_got(const struct key keys[], size_t n, bool verifying,
                const struct catalog_found found[]);
 void truth_deleted(const struct key keys[], size_t n);
 void truth_cleared(void);
-void truth_mismatched(const struct key *key, int64_t page, uint64_t generation);
+void truth_reported(const struct key *key, int64_t page, uint64_t generation, bool retired);
+/* A client was told that its delete of these keys, or of all (NULL), is done. */
+void truth_was_told_of_delete(const int keys[], size_t n, int client, uint64_t client_life);
 /* The catalog has been dropped, or lost with a server that keeps nothing: who was writing or
  * reading is not protected any more. */
 void truth_forget(void);
@@ -75,8 +80,10 @@ bool truth_may_land(int life);
 
 /* A store says that this version, or its key, is stored. */
 void truth_check_stored(int version, const char *who);
-/* A store says that these bytes were found under the key by a call begun at `began_us`. */
-void truth_check_native(int key, const uint8_t *bytes, uint64_t began_us, const char *who);
+/* A store says that these bytes were found under the key by a call begun at `began_us`. It may have
+ * heard of the page `cache_us` before that. */
+void truth_check_native(int key, const uint8_t *bytes, uint64_t began_us, uint64_t cache_us,
+                        int client, uint64_t client_life, const char *who);
 /* An original client has read them from the page it was told of by a get answered at `got_ms`;
  * `wild`: the conditions did not hold for what it read. */
 void truth_check_original(int key, int64_t page, uint64_t generation, uint64_t got_ms, bool wild,

@@ -336,8 +336,11 @@ enum kvs_status __wrap_catalog_reserve(struct catalog *catalog, uint64_t now_ms,
             ret_reserved[i].page != expected[i].page ||
             ret_reserved[i].generation != expected[i].generation)
             differs("reserve", i);
-        if (twin_note != NULL)
+        if (twin_note != NULL) {
             twin_note->generations[i] = ret_reserved[i].generation;
+            twin_note->granted[i] = ret_reserved[i].present ? -1 : ret_reserved[i].page;
+            twin_note->reserved = n;
+        }
         sim_trace("  reserve key %d for client %d: %s page %" PRId64 " generation %" PRIu64,
                   truth_key_of(&keys[i]), truth_asker.client,
                   ret_reserved[i].present ? "present," : "write", ret_reserved[i].page,
@@ -449,6 +452,7 @@ size_t __wrap_catalog_delete(struct catalog *catalog, uint64_t now_ms, const str
     size_t deleted = __real_catalog_delete(catalog, now_ms, keys, n);
     for (size_t i = 0; i < n; i++)
         sim_trace("  delete key %d", truth_key_of(&keys[i]));
+    truth_asker = twin_asker;
     truth_deleted(keys, n);
     if (model_delete(&twin.model, now_ms, keys, n) != deleted)
         differs("delete", n);
@@ -462,6 +466,7 @@ void __wrap_catalog_clear(struct catalog *catalog, uint64_t now_ms)
 {
     __real_catalog_clear(catalog, now_ms);
     sim_trace("  clear");
+    truth_asker = twin_asker;
     truth_cleared();
     model_clear(&twin.model, now_ms);
     look_after(catalog, now_ms);
@@ -477,8 +482,8 @@ bool __wrap_catalog_report_mismatch(struct catalog *catalog, uint64_t now_ms, co
     bool retired = __real_catalog_report_mismatch(catalog, now_ms, key, page, generation);
     sim_trace("  mismatch of key %d at page %" PRId64 " generation %" PRIu64 ": %s",
               truth_key_of(key), page, generation, retired ? "retired" : "ignored");
-    if (retired)
-        truth_mismatched(key, page, generation);
+    truth_asker = twin_asker;
+    truth_reported(key, page, generation, retired);
     if (model_report_mismatch(&twin.model, now_ms, key, page, generation) != retired)
         differs("report_mismatch", 0);
     look_after(catalog, now_ms);

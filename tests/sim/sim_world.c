@@ -163,10 +163,18 @@ static bool all_are_gone(void)
     return true;
 }
 
-static void wait_until_gone(void)
+static bool all_are_idle(void)
+{
+    for (size_t i = 0; i < client_count; i++)
+        if (!clients[i].gone && !clients[i].idle)
+            return false;
+    return true;
+}
+
+static void wait_until(bool (*all_are)(void))
 {
     uint64_t limit_us = sim_now_us() + UINT64_C(600) * 1000000;
-    while (!all_are_gone()) {
+    while (!all_are()) {
         sim_sleep(20000);
         if (sim_now_us() > limit_us)
             sim_fail("a client is still busy 600 s after everything has settled");
@@ -193,7 +201,10 @@ static void settle(void *arg)
             start_keeper();
         sim_sleep(20000);
     }
-    wait_until_gone();
+    wait_until(all_are_idle);
+    for (size_t i = 0; i < client_count; i++)
+        clients[i].may_look = true;
+    wait_until(all_are_gone);
     if (sim_plan.local) {
         clients[client_count].process.machine = &sim_server_machine;
         clients[client_count].local = true;

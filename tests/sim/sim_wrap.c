@@ -200,6 +200,8 @@ void sim_really_give_up(enum sim_held kind, uint64_t value, size_t bytes)
 
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 ssize_t __real_getrandom(void *bytes, size_t length, unsigned flags);
 ssize_t __wrap_getrandom(void *bytes, size_t length, unsigned flags);
 
@@ -213,6 +215,14 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
                       : sim_machine_boot_us(process->machine);
     ret->tv_sec = (time_t)(us / 1000000);
     ret->tv_nsec = (long)(us % 1000000 * 1000);
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    if (sim_process() == NULL)
+        return __real_nanosleep(time, left);
+    sim_sleep((uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_nsec / 1000);
     return 0;
 }
 
