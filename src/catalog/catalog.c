@@ -86,23 +86,12 @@ size_t catalog_memory_bytes(const struct catalog *catalog)
 
 /* ---- copies ---- */
 
-/* Most that are torn are whole a moment later, unless who changes them has lost the processor. */
-static void copy_slot(const struct catalog *catalog, uint32_t page, struct slot *ret_slot)
-{
-    enum { TRIES = 16 };
-    for (int i = 0; i < TRIES; i++) {
-        slot_copy(ret_slot, &catalog->slots[page]);
-        if (slot_intact(ret_slot, page))
-            return;
-    }
-}
-
 static void copy_marked(const struct catalog *catalog, uint32_t first, struct catalog_copy *copy)
 {
     for (uint32_t page = first;
          page < first + CATALOG_MARK_PAGES && page < catalog->options.num_pages; page++) {
         copy->pages[copy->count] = page;
-        copy_slot(catalog, page, &copy->slots[copy->count++]);
+        slot_copy(&copy->slots[copy->count++], &catalog->slots[page]);
     }
 }
 

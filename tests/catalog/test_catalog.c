@@ -3,6 +3,7 @@
 #include "support/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,7 @@ static void a_page_costs_ninety_bytes_at_most(void **state)
 
 /* ---- copying -------------------------------------------------------------------------------- */
 
-static size_t copy_pass(struct shelf *shelf, struct slot *image, struct catalog_state *image_state)
+static size_t copy_pass(struct shelf *shelf, struct slot *image)
 {
     static struct catalog_copy copy;
     uint32_t cursor = 0;
@@ -126,7 +127,6 @@ static size_t copy_pass(struct shelf *shelf, struct slot *image, struct catalog_
             image[copy.pages[i]] = copy.slots[i];
         }
         copied += copy.count;
-        *image_state = shelf->state;
     }
     return copied;
 }
@@ -138,7 +138,6 @@ static void every_change_is_copied_once(void **state)
     struct shelf shelf;
     shelf_open_pages(&shelf, 6);
     struct slot image[6] = {{.seal = 0}};
-    struct catalog_state image_state;
     struct catalog_reserved r = {.page = -1};
     for (int step = 0; step < 15; step++) {
         switch (step) {
@@ -190,10 +189,9 @@ static void every_change_is_copied_once(void **state)
         }
         }
         shelf_counts(&shelf);
-        copy_pass(&shelf, image, &image_state);
+        copy_pass(&shelf, image);
         assert_memory_equal(image, shelf.slots, sizeof(image));
-        assert_memory_equal(&image_state, &shelf.state, sizeof(image_state));
-        assert_int_equal(copy_pass(&shelf, image, &image_state), 0);
+        assert_int_equal(copy_pass(&shelf, image), 0);
     }
     shelf_close(&shelf);
 }
@@ -204,15 +202,14 @@ static void looking_up_changes_nothing_that_is_kept(void **state)
     struct shelf shelf;
     shelf_open_pages(&shelf, 4);
     struct slot image[4] = {{.seal = 0}};
-    struct catalog_state image_state;
     shelf_store(&shelf, plain(1));
     shelf_store(&shelf, plain(2));
-    copy_pass(&shelf, image, &image_state);
+    copy_pass(&shelf, image);
     shelf_get(&shelf, plain(1));
     shelf_lease(&shelf, plain(1));
     shelf_exists(&shelf, plain(2));
     shelf_reserve(&shelf, plain(1));
-    assert_int_equal(copy_pass(&shelf, image, &image_state), 0);
+    assert_int_equal(copy_pass(&shelf, image), 0);
     assert_memory_equal(image, shelf.slots, sizeof(image));
     shelf_close(&shelf);
 }
@@ -242,38 +239,45 @@ static void a_step_copies_a_bounded_number_of_slots(void **state)
 
     catalog_mark_all_changed(shelf.catalog);
     static struct slot image[PAGES];
-    struct catalog_state image_state;
-    assert_int_equal(copy_pass(&shelf, image, &image_state), PAGES);
+    assert_int_equal(copy_pass(&shelf, image), PAGES);
     assert_memory_equal(image, shelf.slots, sizeof(image));
     shelf_close(&shelf);
 }
 
-/* A thread that makes and ends lives of a few pages, while another copies them. */
+/* A thread that makes and ends lives of a few pages, round by round, while another copies them. */
+enum { BESIDE_ROUNDS = 500, BESIDE_STEPS = 40, BESIDE_PAGES = 12 };
+
 struct changer {
     struct shelf *shelf;
-    atomic_bool done;
+    atomic_uint begun, done; /* rounds: the copying of one, the changing of one */
 };
+
+static void change_a_page(struct shelf *shelf, uint64_t *random)
+{
+    struct key key = plain((unsigned)(next_random(random) % (2 * BESIDE_PAGES)));
+    struct catalog_reserved r;
+    catalog_reserve(shelf->catalog, shelf->now, &key, 1, true, 0, &r);
+    if (!r.present && r.page >= 0) {
+        struct catalog_confirm entry = {
+            .key = key, .page = r.page, .has_checksum = true, .checksum = r.generation};
+        enum catalog_rejection reason;
+        catalog_confirm(shelf->catalog, shelf->now, &entry, 1, &reason);
+    } else {
+        catalog_delete(shelf->catalog, shelf->now, &key, 1);
+    }
+}
 
 static void *change_pages(void *arg)
 {
-    enum { STEPS = 20000, KEYS = 200 };
     struct changer *changer = arg;
-    struct shelf *shelf = changer->shelf;
     uint64_t random = 0x2545f4914f6cdd1du;
-    for (unsigned step = 0; step < STEPS; step++) {
-        struct key key = plain((unsigned)(next_random(&random) % KEYS));
-        struct catalog_reserved r;
-        catalog_reserve(shelf->catalog, shelf->now, &key, 1, true, step + 1, &r);
-        if (!r.present && r.page >= 0) {
-            struct catalog_confirm entry = {
-                .key = key, .page = r.page, .has_checksum = true, .checksum = r.generation};
-            enum catalog_rejection reason;
-            catalog_confirm(shelf->catalog, shelf->now, &entry, 1, &reason);
-        } else if (step % 2 == 0) {
-            catalog_delete(shelf->catalog, shelf->now, &key, 1);
-        }
+    for (unsigned round = 1; round <= BESIDE_ROUNDS; round++) {
+        while (atomic_load(&changer->begun) < round)
+            sched_yield();
+        for (unsigned step = 0; step < BESIDE_STEPS; step++)
+            change_a_page(changer->shelf, &random);
+        atomic_store(&changer->done, round);
     }
-    atomic_store(&changer->done, true);
     return NULL;
 }
 
@@ -282,28 +286,23 @@ static void *change_pages(void *arg)
 static void copies_beside_changes_end_with_every_change(void **state)
 {
     (void)state;
-    enum { PAGES = 100 };
     struct shelf shelf;
-    shelf_open_pages(&shelf, PAGES);
-    static struct slot image[PAGES];
-    memset(image, 0, sizeof(image));
-    static struct catalog_copy copy;
+    shelf_open_pages(&shelf, BESIDE_PAGES);
+    struct slot image[BESIDE_PAGES] = {{.seal = 0}};
     struct changer changer = {.shelf = &shelf};
-    atomic_init(&changer.done, false);
+    atomic_init(&changer.begun, 0);
+    atomic_init(&changer.done, 0);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, change_pages, &changer), 0);
-    for (bool last = false; !last;) {
-        last = atomic_load(&changer.done);
-        uint32_t cursor = 0;
-        bool more = true;
-        while (more) {
-            more = catalog_copy_changed(shelf.catalog, &cursor, &copy);
-            for (size_t i = 0; i < copy.count; i++)
-                image[copy.pages[i]] = copy.slots[i];
+    for (unsigned round = 1; round <= BESIDE_ROUNDS; round++) {
+        atomic_store(&changer.begun, round);
+        for (bool last = false; !last;) {
+            last = atomic_load(&changer.done) == round;
+            copy_pass(&shelf, image);
         }
+        assert_memory_equal(image, shelf.slots, sizeof(image));
     }
     pthread_join(thread, NULL);
-    assert_memory_equal(image, shelf.slots, sizeof(image));
     assert_null(catalog_check(shelf.catalog));
     shelf_close(&shelf);
 }
