@@ -88,7 +88,9 @@ struct pagefile_ops {
     /* Whether the path still leads to the open file in its full size. What was cut is grown again,
      * what was removed or replaced is opened anew; both are told by KVS_ERR_FILE_CHANGED: the pages
      * are other bytes from now on. Other errors are those of open: nothing was changed, call again
-     * later. For after short or failed I/O, and now and then. Blocks on file-system calls. */
+     * later. For after short or failed I/O, and now and then. Blocks on file-system calls; on a
+     * network file system, where they may hang, an I/O thread makes them later and logs what it
+     * sees: KVS_OK then means nothing. */
     enum kvs_status (*check)(struct pagefile *, struct kvs_error *);
     struct pagefile_info (*info)(const struct pagefile *);
     /* Waits for its I/O (on a network file system at most some seconds: what is stuck there is left

@@ -9,7 +9,10 @@
  * With a deadline the caller starts no I/O itself, as it could not leave a hung one: it waits,
  * takes back what was not started, and leaves.
  *
+ * The same goes for looking after the file where that may hang: a worker does it.
+ *
  * Queued: one job per caller, on its stack. In flight: one I/O per worker and caller. */
+#include "base/clock.h"
 #include "base/status.h"
 #include "pagefile/batch.h"
 #include "pagefile/engines.h"
@@ -30,6 +33,7 @@ enum {
     WORTH_WAKING_BYTES = 512 << 10, /* moved in about the time a wake-up takes */
     WORKERS_MAX = 1024,
     CLOSE_WAIT_S = 10, /* on a network file system, for I/O that does not end */
+    LINE_INTERVAL_S = 10,
 };
 
 /* A batch with I/Os that nobody has claimed. It is on its caller's stack: the caller stays until
@@ -55,6 +59,8 @@ struct posix_file {
     unsigned workers;
     unsigned shares; /* workers and the owner: the last one frees */
     bool closing;
+    bool look_wanted, looking; /* after the file, by a worker */
+    uint64_t line_after_ns;    /* when it may say again what it saw */
     pthread_t threads[];
 };
 
@@ -184,6 +190,28 @@ static void work_on(struct posix_file *posix, struct job *job, struct transfer_b
     posix->running--;
 }
 
+/* Where the caller of posix_check() must not hang. Called with the lock held, which is dropped
+ * meanwhile. */
+static void look_after_file(struct posix_file *posix)
+{
+    struct kvs_error error = {0};
+    posix->look_wanted = false;
+    posix->looking = true;
+    pthread_mutex_unlock(&posix->lock);
+    enum kvs_status status = page_file_check(&posix->file, &error);
+    uint64_t now_ns = clock_mono_ns();
+    pthread_mutex_lock(&posix->lock);
+    posix->looking = false;
+    if (status == KVS_OK || now_ns < posix->line_after_ns) {
+        return;
+    }
+    posix->line_after_ns = now_ns + LINE_INTERVAL_S * UINT64_C(1000000000);
+    pthread_mutex_unlock(&posix->lock);
+    log_line(&posix->file.log, KVS_LOG_WARNING,
+             "A page file has changed or cannot be looked at: %s", error.message);
+    pthread_mutex_lock(&posix->lock);
+}
+
 static void *worker_main(void *arg)
 {
     struct posix_file *posix = arg;
@@ -192,6 +220,10 @@ static void *worker_main(void *arg)
     while (posix->first || !posix->closing) {
         if (posix->first) {
             work_on(posix, posix->first, &bounce);
+            continue;
+        }
+        if (posix->look_wanted) {
+            look_after_file(posix);
             continue;
         }
         posix->idle++;
@@ -321,6 +353,15 @@ static enum kvs_status posix_check(struct pagefile *pagefile, struct kvs_error *
 {
     struct posix_file *posix = (struct posix_file *)pagefile;
     if (page_file_forked(&posix->file)) {
+        return KVS_OK;
+    }
+    if (posix->file.filesystem.network) {
+        pthread_mutex_lock(&posix->lock);
+        if (!posix->looking && !posix->look_wanted) {
+            posix->look_wanted = true;
+            wake_one(posix);
+        }
+        pthread_mutex_unlock(&posix->lock);
         return KVS_OK;
     }
     pthread_mutex_lock(&posix->checking);

@@ -4,6 +4,7 @@
  * A read is made to hang by its buffer: memory under userfaultfd has no pages until we give them.
  * That needs a privilege; without it these tests are skipped. */
 #include "base/clock.h"
+#include "pagefile/engines.h"
 #include "pagefile/pagefile.h"
 #include "support/unit.h"
 
@@ -196,11 +197,68 @@ static void test_one_worker_stuck(void **state)
     assert_int_equal(idle_batches(world), 2);
 }
 
+/* A path whose text nobody can read yet: looking where it leads hangs, as on a dead mount. */
+static char *make_stuck_path(struct world *world)
+{
+    char *path = aligned_alloc(PAGE, PAGE);
+    assert_non_null(path);
+    assert_int_equal(madvise(path, PAGE, MADV_DONTNEED), 0);
+    struct uffdio_register range = {.range = {(uintptr_t)path, PAGE},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
+    assert_int_equal(ioctl(world->faults, UFFDIO_REGISTER, &range), 0);
+    return path;
+}
+
+static void free_stuck_path(struct world *world, char *path)
+{
+    static char text[PAGE];
+    snprintf(text, sizeof(text), "%s", world->path);
+    struct uffdio_copy copy = {.dst = (uintptr_t)path, .src = (uintptr_t)text, .len = PAGE};
+    assert_int_equal(ioctl(world->faults, UFFDIO_COPY, &copy), 0);
+    struct uffdio_range range = {(uintptr_t)path, PAGE};
+    assert_int_equal(ioctl(world->faults, UFFDIO_UNREGISTER, &range), 0);
+}
+
+static void test_looking_after_a_file_does_not_hang(void **state)
+{
+    struct world *world = *state;
+    struct page_file file = {.fd = -1};
+    struct pagefile *pagefile = NULL;
+    const struct pagefile_options options = {.path = world->path,
+                                             .file_size = PAGES * PAGE,
+                                             .bytes_per_page = PAGE,
+                                             .threads = THREADS,
+                                             .entries = 1,
+                                             .direct = KVS_DIRECT_OFF};
+    if (!make_stuck_memory(world)) {
+        skip();
+    }
+    assert_int_equal(page_file_open(&file, &options, NULL), KVS_OK);
+    file.filesystem.network = true;
+    free(file.path);
+    char *path = file.path = make_stuck_path(world);
+    assert_int_equal(posix_take(&file, &options, &pagefile, NULL), KVS_OK);
+    for (int i = 0; i < 3; i++) { /* one of which sees to it, and hangs */
+        assert_int_equal(pagefile->ops->check(pagefile, NULL), KVS_OK);
+    }
+    static char buffer[PAGE];
+    struct page_batch *batch = page_batch_new(PAGE_READ, 1, NULL, NULL);
+    page_batch_ios(batch)[0] = (struct page_io){.buffer = buffer, .length = PAGE};
+    assert_int_equal(
+        pagefile->ops->run(pagefile, batch, clock_mono_ns() + 60 * UINT64_C(1000000000)), KVS_OK);
+    assert_int_equal(page_batch_ios(batch)[0].result, PAGE);
+    page_batch_abandon(batch);
+    free_stuck_path(world, path);
+    pagefile->ops->close(pagefile);
+    free_stuck_memory(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_all_workers_stuck, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_worker_stuck, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_looking_after_a_file_does_not_hang, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
