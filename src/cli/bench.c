@@ -73,7 +73,7 @@ static const struct cli_option options[] = {
      "written) or 'reopen'. pages: 'cached' or 'direct'. Default: all."},
     {"size", "BYTES", "pages: size of the file. Default 1 GiB."},
     {"depth", "N", "pages: I/Os in flight, 1 to 256. Default 16."},
-    {"rounds", "N", "pages: turns that each mover of pages gets, 1 to 99. Default 5."},
+    {"rounds", "N", "pages: turns that each mover of pages gets, 1 to 99. Default 7."},
     {"turn", "N", "pages: the time of a turn, 1 to 60000 ms. Default 200 ms."},
     {"fio", NULL, "pages: let fio have turns too, where it is installed."},
     {"save", "FILE", "Also write what --json would print to this file."},

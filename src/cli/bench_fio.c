@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Fields of terse output version 3, counted from 1: KiB/s of reads and of writes. */
-enum { FIELD_READ = 7, FIELD_WRITE = 48, TEXT_MAX = 8192 };
+enum { FIELD_READ = 7, FIELD_WRITE = 48, TEXT_MAX = 8192, FIO_BLOCK_MAX = 2 << 20 };
 
 static double field(const char *text, int number)
 {
@@ -58,31 +58,57 @@ static bool run_fio(char *const arguments[], char *text, size_t room)
     return started && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-double bench_fio(const struct pages_cell *cell, const char *path, uint64_t file_bytes,
-                 uint64_t depth, uint64_t ms)
+/* fio allocates the memory of all its I/Os at once. By this glibc asks for huge pages for it, as
+ * bench_pages.c does; with 2 MiB blocks among those allowed, none of which is ever chosen, there is
+ * enough of it for one however small the pages are. */
+static void set_memory(const struct pages_cell *cell, char *text, size_t room)
+{
+    setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 1);
+    if (cell->direct && cell->bytes_per_page < FIO_BLOCK_MAX) {
+        snprintf(text, room, "--bssplit=%" PRIu64 "/100:%d/0", cell->bytes_per_page, FIO_BLOCK_MAX);
+    } else {
+        snprintf(text, room, "--bs=%" PRIu64, cell->bytes_per_page);
+    }
+}
+
+double bench_fio(const struct pages_bench *bench, const struct pages_cell *cell, const char *path,
+                 uint64_t seed)
 {
     bool reading = cell->direction == PAGE_READ;
-    char file[4096], block[64], size[64], queue[64], time[64];
+    uint64_t bytes = cell->bytes_per_page;
+    /* Through the page cache depth does nothing, but it is fio's memory: as much as ours, used
+     * batch by batch, or fio would take the same few buffers again and again. */
+    uint64_t batch = cell->direct ? 1 : bench->batch;
+    char file[4096], block[64], align[64], size[64], queue[64], submit[64], complete[64], time[64];
+    char random[64];
     snprintf(file, sizeof file, "--filename=%s", path);
-    snprintf(block, sizeof block, "--bs=%" PRIu64, cell->bytes_per_page);
-    snprintf(size, sizeof size, "--size=%" PRIu64,
-             file_bytes / cell->bytes_per_page * cell->bytes_per_page);
-    snprintf(queue, sizeof queue, "--iodepth=%" PRIu64, depth);
-    snprintf(time, sizeof time, "--runtime=%" PRIu64 "ms", ms);
+    set_memory(cell, block, sizeof block);
+    snprintf(align, sizeof align, "--blockalign=%" PRIu64, bytes);
+    snprintf(size, sizeof size, "--size=%" PRIu64, bench->file_bytes / bytes * bytes);
+    snprintf(queue, sizeof queue, "--iodepth=%" PRIu64,
+             cell->direct ? bench->depth : pages_bench_window(bench, cell));
+    snprintf(submit, sizeof submit, "--iodepth_batch=%" PRIu64, batch);
+    snprintf(complete, sizeof complete, "--iodepth_batch_complete_min=%" PRIu64, batch);
+    snprintf(time, sizeof time, "--runtime=%" PRIu64 "ms", bench->turn_ms);
+    snprintf(random, sizeof random, "--randseed=%" PRIu64, seed + 1);
     char *const arguments[] = {"fio",
                                "--name=pages",
                                file,
                                reading ? "--rw=randread" : "--rw=randwrite",
                                block,
+                               align,
                                size,
                                queue,
+                               submit,
+                               complete,
                                time,
+                               random,
                                "--time_based",
                                "--ramp_time=100ms", /* its memory is new */
                                "--ioengine=io_uring",
                                "--registerfiles=1",
+                               cell->direct ? "--fixedbufs=1" : "--fixedbufs=0",
                                "--invalidate=0",
-                               "--randrepeat=1",
                                "--norandommap=1",
                                "--fallocate=none",
                                cell->direct ? "--direct=1" : "--direct=0",

@@ -15,9 +15,13 @@
 #include <unistd.h>
 
 static const uint64_t page_sizes[] = {64 << 10, 256 << 10, 2 << 20, 4497408};
-enum { PAGE_SIZES = sizeof page_sizes / sizeof page_sizes[0], FILL_BYTES = 8 << 20 };
+enum {
+    PAGE_SIZES = sizeof page_sizes / sizeof page_sizes[0],
+    FILL_BYTES = 8 << 20,
+    HUGE_BYTES = 2 << 20,
+};
 
-/* The memory that everyone moves pages from and to: that of one batch. */
+/* The memory that everyone but fio moves pages from and to. */
 struct memory {
     char *bytes;
     size_t length;
@@ -29,6 +33,19 @@ struct place {
     uint64_t next; /* where the next batch begins: no page twice in a row */
 };
 
+/* At least FILL_BYTES; in huge pages where the system has them for who asks. */
+static bool memory_new(struct memory *memory, size_t length)
+{
+    memory->length =
+        (length < FILL_BYTES ? FILL_BYTES : length) / HUGE_BYTES * HUGE_BYTES + HUGE_BYTES;
+    memory->bytes = aligned_alloc(HUGE_BYTES, memory->length);
+    if (!memory->bytes) {
+        return false;
+    }
+    madvise(memory->bytes, memory->length, MADV_HUGEPAGE);
+    return true;
+}
+
 /* ---- Turns -----------------------------------------------------------------------------------*/
 
 static uint64_t offset_of(const struct place *place, const struct pages_bench *bench,
@@ -37,12 +54,28 @@ static uint64_t offset_of(const struct place *place, const struct pages_bench *b
     return (place->next + i) * 7919 % (bench->file_bytes / bytes_per_page) * bytes_per_page;
 }
 
+uint64_t pages_bench_window(const struct pages_bench *bench, const struct pages_cell *cell)
+{
+    return cell->direct ? 2 * bench->depth
+                        : bench->batch * page_sizes[PAGE_SIZES - 1] / cell->bytes_per_page;
+}
+
+/* Goes around in the window. Past the page cache a batch has more pages than the window: two that
+ * are under way may then share memory, which nobody looks at; it is twice the depth because they
+ * would get in each other's way if that were the rule. */
+static char *memory_of(const struct place *place, const struct pages_bench *bench,
+                       const struct pages_cell *cell, uint64_t i)
+{
+    return place->memory.bytes +
+           (place->next + i) % pages_bench_window(bench, cell) * cell->bytes_per_page;
+}
+
 static bool loop_batch(int fd, const struct pages_cell *cell, const struct pages_bench *bench,
                        struct place *place)
 {
     size_t length = (size_t)cell->bytes_per_page;
     for (uint64_t i = 0; i < bench->batch; i++) {
-        char *bytes = place->memory.bytes + i * length;
+        char *bytes = memory_of(place, bench, cell, i);
         off_t offset = (off_t)offset_of(place, bench, cell->bytes_per_page, i);
         ssize_t moved = cell->direction == PAGE_READ ? pread(fd, bytes, length, offset)
                                                      : pwrite(fd, bytes, length, offset);
@@ -63,7 +96,7 @@ static bool engine_batch(struct pagefile *file, const struct pages_cell *cell,
     struct page_io *ios = page_batch_ios(batch);
     for (uint64_t i = 0; i < bench->batch; i++) {
         ios[i] = (struct page_io){.offset = offset_of(place, bench, cell->bytes_per_page, i),
-                                  .buffer = place->memory.bytes + i * cell->bytes_per_page,
+                                  .buffer = memory_of(place, bench, cell, i),
                                   .length = cell->bytes_per_page,
                                   .want_checksum = checksum};
     }
@@ -151,14 +184,9 @@ static double take_turn(enum mover mover, const struct pages_cell *cell,
     case MOVER_LOOP:
         rate = loop_turn(cell, bench, place);
         break;
-    case MOVER_FIO: {
-        /* Through the page cache depth does nothing, but it is fio's memory: as much as ours. */
-        uint64_t depth = cell->direct ? bench->depth : bench->batch;
-        rate = bench->with_fio
-                   ? bench_fio(cell, place->path, bench->file_bytes, depth, bench->turn_ms)
-                   : 0;
+    case MOVER_FIO:
+        rate = bench->with_fio ? bench_fio(bench, cell, place->path, place->next) : 0;
         break;
-    }
     default:
         rate = engine_turn(mover, cell, bench, place);
         break;
@@ -169,13 +197,14 @@ static double take_turn(enum mover mover, const struct pages_cell *cell,
 
 /* ---- A cell ----------------------------------------------------------------------------------*/
 
-/* Reads through the page cache are of what is in it. */
+/* Reads through the page cache are of what is in it; and what the device or its host keep of the
+ * file they keep for whoever is first as well. */
 static bool warm_up(const struct pages_cell *cell, const struct pages_bench *bench,
                     const char *path, struct memory memory)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (cell->direct ? O_DIRECT : 0));
     bool read_all = fd >= 0;
-    for (uint64_t at = 0; read_all && !cell->direct && at < bench->file_bytes; at += FILL_BYTES) {
+    for (uint64_t at = 0; read_all && at < bench->file_bytes; at += FILL_BYTES) {
         read_all = pread(fd, memory.bytes, FILL_BYTES, (off_t)at) > 0;
     }
     if (fd >= 0) {
@@ -184,17 +213,35 @@ static bool warm_up(const struct pages_cell *cell, const struct pages_bench *ben
     return read_all;
 }
 
+/* Against the peer of the same round, so that a machine that slows down slows down both; a round
+ * without one does not count. */
+static void compare(struct pages_cell *cell, enum mover mover, uint64_t rounds)
+{
+    double sorted[BENCH_PAGES_ROUNDS_MAX];
+    size_t n = 0;
+    for (uint64_t r = 0; r < rounds; r++) {
+        double peer = cell->rates[cell->peer][r];
+        if (peer > 0) {
+            sorted[n++] = cell->rates[mover][r] / peer;
+        }
+    }
+    if (n > 0) {
+        cell->ratio[mover] = bench_median(sorted, n); /* sorts */
+        cell->ratio_low[mover] = sorted[0];
+        cell->ratio_high[mover] = sorted[n - 1];
+    }
+}
+
 static void summarize(struct pages_cell *cell, uint64_t rounds)
 {
     double sorted[BENCH_PAGES_ROUNDS_MAX];
     for (int m = 0; m < MOVERS; m++) {
         memcpy(sorted, cell->rates[m], rounds * sizeof *sorted);
         cell->median[m] = bench_median(sorted, rounds);
-        for (uint64_t r = 0; r < rounds; r++) {
-            double loop = cell->rates[MOVER_LOOP][r], fio = cell->rates[MOVER_FIO][r];
-            sorted[r] = cell->rates[m][r] / (loop > fio ? loop : fio);
-        }
-        cell->ratio[m] = bench_median(sorted, rounds);
+    }
+    cell->peer = cell->median[MOVER_FIO] > cell->median[MOVER_LOOP] ? MOVER_FIO : MOVER_LOOP;
+    for (int m = 0; m < MOVERS; m++) {
+        compare(cell, (enum mover)m, rounds);
     }
 }
 
@@ -206,8 +253,9 @@ static enum kvs_status run_cell(struct pages_cell *cell, const struct pages_benc
         return error_set(error, KVS_ERR_FILE_OPEN, place->path, strerror(errno));
     }
     for (uint64_t r = 0; r < bench->rounds; r++) {
-        for (int m = 0; m < MOVERS && workplace_stop_signal() == 0; m++) {
-            cell->rates[m][r] = take_turn((enum mover)m, cell, bench, place);
+        for (uint64_t i = 0; i < MOVERS && workplace_stop_signal() == 0; i++) {
+            enum mover mover = (enum mover)((r + i) % MOVERS); /* each is first in its turn */
+            cell->rates[mover][r] = take_turn(mover, cell, bench, place);
             turn(arg);
         }
         if (cell->rates[MOVER_LOOP][r] <= 0 && workplace_stop_signal() == 0) {
@@ -276,10 +324,7 @@ enum kvs_status pages_bench_run(struct pages_bench *bench, const char *path,
 {
     lay_out(bench);
     struct place place = {.path = path};
-    place.memory.length = (size_t)(bench->batch * page_sizes[PAGE_SIZES - 1] + FILL_BYTES);
-    place.memory.bytes =
-        mmap(NULL, place.memory.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (place.memory.bytes == MAP_FAILED) {
+    if (!memory_new(&place.memory, (size_t)(bench->batch * page_sizes[PAGE_SIZES - 1]))) {
         return error_set(error, KVS_ERR_NO_MEMORY, "allocating the pages of a batch");
     }
     enum kvs_status status = fill_file(path, bench->file_bytes, place.memory, error);
@@ -287,6 +332,6 @@ enum kvs_status pages_bench_run(struct pages_bench *bench, const char *path,
          i++) {
         status = run_cell(&bench->cells[i], bench, &place, turn, arg, error);
     }
-    munmap(place.memory.bytes, place.memory.length);
+    free(place.memory.bytes);
     return status;
 }

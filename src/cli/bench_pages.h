@@ -1,6 +1,11 @@
 /* What `kvshelf bench pages` measures: moving pages of several sizes through each engine, beside a
- * plain loop of pread or pwrite into the same memory and, where it is installed, fio with io_uring
- * on the same file at the same depth. bench_pages.c measures, bench_pages_print.c prints. */
+ * plain loop of pread or pwrite and, where it is installed, fio with io_uring on the same file at
+ * the same depth. bench_pages.c measures, bench_pages_print.c prints.
+ *
+ * What decides a rate here is memory as much as the engine, so everyone has the same of it: huge
+ * pages, because a device takes 2 MiB of them in one request and of scattered small pages in
+ * hundreds of pieces; through the page cache more than any processor's cache holds, as the host
+ * pool of an engine is; past it twice that of `depth` pages (fio: once, it can have no more). */
 #ifndef KVSHELF_CLI_BENCH_PAGES_H
 #define KVSHELF_CLI_BENCH_PAGES_H
 
@@ -29,8 +34,9 @@ struct pages_cell {
     bool direct;
     double rates[MOVERS][BENCH_PAGES_ROUNDS_MAX]; /* bytes per second; 0: could not be measured */
     double median[MOVERS];
-    /* Of each round the rate over that of the better of loop and fio, then the median. */
-    double ratio[MOVERS];
+    enum mover peer; /* loop or fio, the one with the higher median */
+    /* Of each round the rate over the peer's: median, lowest and highest. */
+    double ratio[MOVERS], ratio_low[MOVERS], ratio_high[MOVERS];
 };
 
 struct pages_bench {
@@ -50,8 +56,12 @@ uint64_t pages_bench_turns(const struct pages_bench *bench);
 void pages_bench_print(const struct pages_bench *bench, FILE *out);
 void pages_bench_json(const struct pages_bench *bench, struct buffer *out);
 
-/* Bytes per second that fio moves in `ms`; 0 when it cannot be run. */
-double bench_fio(const struct pages_cell *cell, const char *path, uint64_t file_bytes,
-                 uint64_t depth, uint64_t ms);
+/* How many pages of memory everyone (past the page cache: but fio) has in this cell. */
+uint64_t pages_bench_window(const struct pages_bench *bench, const struct pages_cell *cell);
+
+/* Bytes per second that fio moves in a turn, at places that `seed` decides; 0 when it cannot be
+ * run. */
+double bench_fio(const struct pages_bench *bench, const struct pages_cell *cell, const char *path,
+                 uint64_t seed);
 
 #endif

@@ -18,12 +18,17 @@ static const char *const mover_names[MOVERS] = {
 
 static void print_mover(const struct pages_cell *cell, enum mover mover, FILE *out)
 {
-    if (cell->median[mover] <= 0) {
-        fprintf(out, "  %13s", "-");
-    } else if (mover <= MOVER_FIO) {
-        fprintf(out, "  %13.2f", cell->median[mover] / 1e9);
+    if (mover <= MOVER_FIO) {
+        if (cell->median[mover] <= 0) {
+            fprintf(out, "  %10s", "-");
+        } else {
+            fprintf(out, "  %9.2f%c", cell->median[mover] / 1e9, mover == cell->peer ? '*' : ' ');
+        }
+    } else if (cell->median[mover] <= 0) {
+        fprintf(out, "  %22s", "-");
     } else {
-        fprintf(out, "  %5.2f (%5.2f)", cell->median[mover] / 1e9, cell->ratio[mover]);
+        fprintf(out, "  %5.2f (%4.2f %4.2f-%4.2f)", cell->median[mover] / 1e9, cell->ratio[mover],
+                cell->ratio_low[mover], cell->ratio_high[mover]);
     }
 }
 
@@ -32,7 +37,7 @@ static void print_group(const struct pages_bench *bench, enum page_direction dir
 {
     fprintf(out, "\n%s, %s\n", direction == PAGE_READ ? "Reads" : "Writes",
             direct ? "direct (past the page cache)" : "through the page cache, warm");
-    fprintf(out, "  %-10s  %13s  %13s  %13s  %13s  %13s  %13s\n", "page", "plain loop", "fio",
+    fprintf(out, "  %-10s  %10s  %10s  %22s  %22s  %22s  %22s\n", "page", "plain loop", "fio",
             "posix", "uring", "posix + sum", "uring + sum");
     for (size_t i = 0; i < bench->n_cells; i++) {
         const struct pages_cell *cell = &bench->cells[i];
@@ -52,8 +57,8 @@ void pages_bench_print(const struct pages_bench *bench, FILE *out)
         out,
         "kvshelf %s, bench pages: a file of %s, batches of %s pages at random places, depth %s, "
         "%u processors\n"
-        "GB/s (1000^3), median of %s rounds of %s ms turns; in brackets the median of the rounds' "
-        "ratios to the better of loop and fio\n"
+        "GB/s (1000^3), median of %s rounds of %s ms turns; in brackets the rounds' ratios to the "
+        "better of loop and fio (*): median, lowest and highest\n"
         "Goals: without checksums >= 0.95; with checksums >= 0.70 warm on one core, >= 0.90 "
         "direct or with two cores\n",
         kvs_version(), BYTES(bench->file_bytes), COUNT(bench->batch), COUNT(bench->depth),
@@ -83,6 +88,10 @@ static void write_mover(struct json_writer *json, const struct pages_cell *cell,
     json_write_double(json, cell->median[mover]);
     json_write_name(json, "ratio");
     json_write_double(json, cell->ratio[mover]);
+    json_write_name(json, "ratio_lowest");
+    json_write_double(json, cell->ratio_low[mover]);
+    json_write_name(json, "ratio_highest");
+    json_write_double(json, cell->ratio_high[mover]);
     json_write_name(json, "rounds_bytes_per_s");
     json_write_array_begin(json);
     for (uint64_t r = 0; r < rounds; r++) {
@@ -113,6 +122,8 @@ void pages_bench_json(const struct pages_bench *bench, struct buffer *out)
         json_write_text(&json, cell->direction == PAGE_READ ? "read" : "write");
         json_write_name(&json, "direct");
         json_write_bool(&json, cell->direct);
+        json_write_name(&json, "peer");
+        json_write_text(&json, mover_names[cell->peer]);
         for (int m = 0; m < MOVERS; m++) {
             write_mover(&json, cell, (enum mover)m, bench->rounds);
         }
@@ -207,7 +218,7 @@ int bench_pages(const struct cli *cli)
 {
     static struct pages_bench bench;
     bench = (struct pages_bench){
-        .file_bytes = 1 << 30, .turn_ms = 200, .rounds = 5, .depth = 16, .batch = BENCH_BATCH};
+        .file_bytes = 1 << 30, .turn_ms = 200, .rounds = 7, .depth = 16, .batch = BENCH_BATCH};
     struct kvs_error error;
     enum kvs_status status = read_arguments(cli, &bench, &error);
     if (status == KVS_OK) {
