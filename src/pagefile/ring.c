@@ -1,9 +1,9 @@
 /* A batch on an io_uring.
  *
  * Each turn starts some I/Os, hands them to the kernel, collects what has completed and takes the
- * checksum of some of it, so that checksums overlap with the I/O that is under way. What completed
- * is told by the slot number in user_data, never by order. Between turns nothing waits that could
- * go on.
+ * checksum of some of it, so that checksums overlap with the I/O that is under way: the device gets
+ * its next I/Os before anything is summed. What completed is told by the slot number in user_data,
+ * never by order. Between turns nothing waits that could go on.
  *
  * Rare cases (unaligned memory with direct I/O, -EAGAIN, a ring that fails) are done by plain
  * calls: one slow page is better than a second set of rules. */
@@ -20,14 +20,14 @@
 #include <time.h>
 
 enum {
-    TURN_BYTES = 256 << 10, /* started and summed in one turn: stays in the processor's cache */
+    TURN_BYTES = 256 << 10, /* copied and summed in one turn: stays in the processor's cache */
     IO_BYTES_MAX = 1 << 30, /* of one request */
     REGIONS_MAX = 64,       /* of registered memory */
     REGION_BYTES = 1 << 30, /* the kernel's limit of one */
     SUBMIT_TRIES = 1000,    /* of 1 ms, while the kernel is short of memory */
 };
 
-/* First in, first out; never more than `depth` slot numbers. */
+/* First in, first out; never more than `n_slots` slot numbers. */
 struct fifo {
     unsigned *slots, first, count;
 };
@@ -46,7 +46,8 @@ struct region {
 
 struct ring {
     struct io_uring uring;
-    unsigned depth;
+    unsigned depth;   /* the most that are queued and in flight */
+    unsigned n_slots; /* more than that: what waits for its checksum keeps no I/O from starting */
     struct slot *slots;
     struct fifo idle;     /* slots without an I/O */
     struct fifo queued;   /* prepared, not yet taken by the kernel, in its order */
@@ -72,13 +73,13 @@ struct run {
 
 static void push(const struct ring *ring, struct fifo *fifo, unsigned slot)
 {
-    fifo->slots[(fifo->first + fifo->count++) % ring->depth] = slot;
+    fifo->slots[(fifo->first + fifo->count++) % ring->n_slots] = slot;
 }
 
 static unsigned pop(const struct ring *ring, struct fifo *fifo)
 {
     unsigned slot = fifo->slots[fifo->first];
-    fifo->first = (fifo->first + 1) % ring->depth;
+    fifo->first = (fifo->first + 1) % ring->n_slots;
     fifo->count--;
     return slot;
 }
@@ -114,10 +115,10 @@ static int setup(struct ring *ring)
 
 static bool allocate(struct ring *ring)
 {
-    ring->slots = calloc(ring->depth, sizeof(*ring->slots));
-    ring->idle.slots = calloc(ring->depth, sizeof(unsigned));
-    ring->queued.slots = calloc(ring->depth, sizeof(unsigned));
-    ring->finished.slots = calloc(ring->depth, sizeof(unsigned));
+    ring->slots = calloc(ring->n_slots, sizeof(*ring->slots));
+    ring->idle.slots = calloc(ring->n_slots, sizeof(unsigned));
+    ring->queued.slots = calloc(ring->n_slots, sizeof(unsigned));
+    ring->finished.slots = calloc(ring->n_slots, sizeof(unsigned));
     return ring->slots && ring->idle.slots && ring->queued.slots && ring->finished.slots;
 }
 
@@ -137,12 +138,13 @@ int ring_new(struct page_file *file, unsigned depth, struct ring **ret_ring)
         return -ENOMEM;
     }
     ring->depth = depth;
+    ring->n_slots = 2 * depth;
     int failed = allocate(ring) ? setup(ring) : -ENOMEM;
     if (failed != 0) {
         release(ring);
         return failed;
     }
-    for (unsigned i = 0; i < depth; i++) {
+    for (unsigned i = 0; i < ring->n_slots; i++) {
         push(ring, &ring->idle, i);
     }
     ring->generation = atomic_load(&file->generation);
@@ -228,7 +230,7 @@ static void run_plainly(struct run *run, size_t index)
     page_batch_end_io(run->batch, index, result, checksum);
 }
 
-/* Puts what is left of the slot's I/O into the submission queue, which has room for every slot. */
+/* Puts what is left of the slot's I/O into the submission queue, which has room for `depth`. */
 static void prepare(struct run *run, unsigned number)
 {
     struct ring *ring = run->ring;
@@ -284,11 +286,20 @@ static void start_next(struct run *run)
     prepare(run, number);
 }
 
-/* False when there is nothing left to start, or no slot for it. */
+static bool can_start(const struct run *run)
+{
+    const struct ring *ring = run->ring;
+    return run->next < run->n && ring->idle.count > 0 &&
+           ring->queued.count + ring->in_flight < ring->depth;
+}
+
+/* All that can be started; of what keeps this thread busy (copies, and checksums before writes) a
+ * turn's worth. False when no more can be started now. */
 static bool start_some(struct run *run)
 {
-    for (uint64_t bytes = 0; bytes < TURN_BYTES;) {
-        if (run->next == run->n || run->ring->idle.count == 0) {
+    bool busy = !run->file->direct || run->direction == PAGE_WRITE;
+    for (uint64_t bytes = 0; !busy || bytes < TURN_BYTES;) {
+        if (!can_start(run)) {
             return false;
         }
         bytes += run->ios[run->next].length;
@@ -438,9 +449,9 @@ void ring_run(struct ring *ring, struct page_file *file, struct page_batch *batc
                       .ios = page_batch_ios(batch),
                       .n = page_batch_count(batch)};
     follow_file(ring, file);
-    while (ring->sound && (run.next < run.n || ring->idle.count < ring->depth)) {
+    while (ring->sound && (run.next < run.n || ring->idle.count < ring->n_slots)) {
         bool more = start_some(&run);
-        bool must_wait = !more && ring->finished.count == 0 && ring->idle.count < ring->depth;
+        bool must_wait = !more && ring->finished.count == 0 && ring->idle.count < ring->n_slots;
         submit(ring, must_wait);
         collect(&run);
         finish_some(&run);
