@@ -3,17 +3,22 @@
 #include "base/json.h"
 #include "cli/scrub.h"
 #include "metadata/registry.h"
+#include "support/mounted.h"
 #include "support/program.h"
 #include "support/store_fixture.h"
 #include "support/temp_dir.h"
 #include "support/unit.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -416,6 +421,86 @@ static void the_command_finds_its_files_or_says_why_not(void **state)
     temp_dir_remove(shelf.dir);
 }
 
+/* ---- A device that fails ---------------------------------------------------------------------*/
+
+enum { DEVICE_BYTES = 16 << 20, FIRST_BAD = 20 };
+
+/* Where on its device a file has this offset. */
+static uint64_t place_on_device(const char *path, uint64_t offset)
+{
+    union {
+        struct fiemap map;
+        uint8_t room[sizeof(struct fiemap) + sizeof(struct fiemap_extent)];
+    } ask = {.map = {.fm_start = offset, .fm_length = 1, .fm_extent_count = 1}};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(ioctl(fd, FS_IOC_FIEMAP, &ask), 0);
+    close(fd);
+    assert_int_equal(ask.map.fm_mapped_extents, 1);
+    const struct fiemap_extent *extent = &ask.map.fm_extents[0];
+    return extent->fe_physical + (offset - extent->fe_logical);
+}
+
+/* Scrubs while the device cannot be read from page FIRST_BAD on (and, where the kernel reads more
+ * at once, somewhat before). */
+static void scrub_failing_device(const struct shelf *shelf)
+{
+    struct scrub_report report;
+    const struct scrub_request request = {
+        .dir = shelf->dir, .prefix = shelf->prefix, .threads = 2, .repair = true};
+    assert_int_equal(scrub_run(&request, go_on, NULL, &report, NULL), KVS_OK);
+    const struct scrub_catalog *catalog = &report.catalogs[0];
+    assert_int_equal(catalog->error.status, KVS_OK);
+    assert_true(catalog->unreadable >= STORED - FIRST_BAD);
+    assert_int_equal(catalog->read_errno, EIO);
+    assert_int_equal(catalog->verified + catalog->unreadable, STORED);
+    assert_int_equal(catalog->wrong + catalog->dropped, 0);
+    scrub_report_done(&report);
+
+    expect_run(PROGRAM("scrub", shelf->dir, "--prefix", shelf->prefix), 1,
+               "pages  (first: Input/output error)\n", "KVS-804");
+    expect_run(PROGRAM("scrub", shelf->dir, "--prefix", shelf->prefix, "--repair", "--json"), 1,
+               "\"wrong\":0,\"unreadable\":", "KVS-804");
+}
+
+/* Unreadable pages are told and kept: when the device can be read again they are there. */
+static void pages_of_a_failing_device_are_kept(void **state)
+{
+    (void)state;
+    struct shelf shelf;
+    char device[TEMP_DIR_MAX], reason[256];
+    int image = -1;
+    shelf_make(&shelf);
+    temp_dir_make(device);
+    if (!mounted_ext4(device, DEVICE_BYTES, &image, reason, sizeof reason)) {
+        print_message("skipped: %s\n", reason);
+        temp_dir_remove(device);
+        temp_dir_remove(shelf.dir);
+        skip();
+    }
+    snprintf(shelf.prefix, sizeof shelf.prefix, "%s/pages", device);
+    snprintf(shelf.file, sizeof shelf.file, "%s/pages.0.bin", device);
+    shelf_fill(&shelf);
+    int fd = open(shelf.file, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(syncfs(fd), 0);
+    close(fd);
+
+    uint64_t cut = place_on_device(shelf.file, FIRST_BAD * PAGE);
+    static uint8_t rest[DEVICE_BYTES];
+    assert_int_equal(pread(image, rest, DEVICE_BYTES - cut, (off_t)cut), DEVICE_BYTES - cut);
+    assert_int_equal(ftruncate(image, (off_t)cut), 0);
+    scrub_failing_device(&shelf);
+    assert_int_equal(pwrite(image, rest, DEVICE_BYTES - cut, (off_t)cut), DEVICE_BYTES - cut);
+    expect_run(PROGRAM("scrub", shelf.dir, "--prefix", shelf.prefix), 0,
+               "verified                   30 pages", "");
+
+    close(image);
+    mounted_undo(device);
+    temp_dir_remove(device);
+    temp_dir_remove(shelf.dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +513,7 @@ int main(void)
         cmocka_unit_test(stops_when_told_to),
         cmocka_unit_test(the_command_says_what_it_finds),
         cmocka_unit_test(the_command_finds_its_files_or_says_why_not),
+        cmocka_unit_test(pages_of_a_failing_device_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

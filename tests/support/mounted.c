@@ -4,6 +4,7 @@
 #include "support/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,17 +44,23 @@ bool mounted_tmpfs(const char *dir, uint64_t bytes, char *reason, size_t reason_
     return false;
 }
 
-bool mounted_ext4(const char *dir, uint64_t bytes, char *reason, size_t reason_bytes)
+bool mounted_ext4(const char *dir, uint64_t bytes, int *ret_image, char *reason,
+                  size_t reason_bytes)
 {
     char command[COMMAND_BYTES];
     if (!own_namespace(reason, reason_bytes))
         return false;
     snprintf(command, sizeof(command),
              "exec >/dev/null 2>&1; PATH=$PATH:/usr/sbin:/sbin; truncate -s %llu '%s.img' && "
-             "mkfs.ext4 -q -F '%s.img' && mount -o loop '%s.img' '%s'",
+             "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 '%s.img' && "
+             "mount -o loop,noatime '%s.img' '%s'",
              (unsigned long long)bytes, dir, dir, dir, dir);
     int status = system(command);
     snprintf(command, sizeof(command), "%s.img", dir);
+    if (status == 0 && ret_image != NULL) {
+        *ret_image = open(command, O_RDWR | O_CLOEXEC);
+        assert_true(*ret_image >= 0);
+    }
     unlink(command); /* the loop device holds it */
     if (status == 0)
         return true;
