@@ -542,7 +542,7 @@ static enum kvs_status remote_exists(struct metadata_client *client,
 {
     struct remote *remote = remote_of(client);
     struct call call;
-    begin(&call, remote, scope, true, error);
+    begin(&call, remote, scope, n > 0, error); /* without keys it has to find the server */
     bool ahead = remote->cache != NULL && n > 0 && atomic_load(&remote->kind) != SERVER_ORIGINAL;
     enum kvs_status status =
         ahead ? look_ahead(&call, keys, n, ret_exists) : ask_exists(&call, keys, n, ret_exists);

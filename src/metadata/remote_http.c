@@ -20,7 +20,7 @@
 enum {
     IDLE_HANDLES_MAX = 64,    /* more than that many threads at once connect anew */
     IDLE_SECONDS_MAX = 4,     /* SGLang's server closes what was idle for 5 s */
-    CONNECT_MS_MAX = 2000,    /* and at most half of a question's time */
+    CONNECT_MS_MAX = 2000,    /* and at most three quarters of a question's time */
     HEADER_BYTES_MAX = 65536, /* of one answer */
     ADDRESS_BYTES_MAX = 1024, /* of a URL without a question's path */
     TOO_LARGE = 100,          /* CURLE_TOO_LARGE, which the headers before 8.6 lack */
@@ -162,7 +162,9 @@ static CURLcode attempt_once(struct http *http, CURL *curl, struct attempt *atte
     uint64_t left_ms = question->timeout_ms;
     if (left_ms == 0)
         return CURLE_OPERATION_TIMEDOUT;
-    uint64_t connect_ms = left_ms / 2 < CONNECT_MS_MAX ? left_ms / 2 : CONNECT_MS_MAX;
+    uint64_t connect_ms = left_ms - left_ms / 4;
+    if (connect_ms > CONNECT_MS_MAX)
+        connect_ms = CONNECT_MS_MAX;
     attempt->header_bytes = 0;
     attempt->too_long = false;
     attempt->reason[0] = '\0';

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static const uint64_t PROBE_NS = 1000 * UINT64_C(1000000), PRECEDENCE_NS = 1000 * UINT64_C(1000000);
+
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error)
 {
@@ -92,9 +94,9 @@ static void report(struct attempt *attempt)
     uint64_t now_ns = store_now_ns(store);
     attempt->answered = attempt->status == KVS_OK;
     /* Without waiting for more: no call finds a connection now, or each waits for its deadline. The
-     * short deadline of `exists` may pass on a busy machine. */
-    bool at_once = attempt->status == KVS_ERR_REMOTE_UNREACHABLE ||
-                   (attempt->status == KVS_ERR_REMOTE_DEADLINE && !attempt->quick);
+     * short time of `exists` may pass on a busy machine, or while a new connection is made. */
+    bool at_once = !attempt->quick && (attempt->status == KVS_ERR_REMOTE_UNREACHABLE ||
+                                       attempt->status == KVS_ERR_REMOTE_DEADLINE);
     bool tripped = breaker_report(&store->metadata_breaker, now_ns, attempt->answered ? 1 : 0,
                                   attempt->answered ? 0 : 1, at_once);
     if (attempt->answered)
@@ -113,8 +115,8 @@ static void report(struct attempt *attempt)
                  breaker_pause_ms(&store->metadata_breaker));
 }
 
-/* A probe is a question about no keys: it costs the index nothing, and whoever makes it no more
- * than the short deadline. */
+/* A probe is a question about no keys. It has to make a connection, for which the short time of
+ * `exists` is too short on a slow network, but must not take long from whoever makes it. */
 static bool probe(struct attempt *attempt)
 {
     struct kvs_store *store = attempt->store;
@@ -122,6 +124,8 @@ static bool probe(struct attempt *attempt)
         breaker_cancel(&store->metadata_breaker);
         return false;
     }
+    if (attempt->scope.left_ns > PROBE_NS)
+        attempt->scope.left_ns = PROBE_NS;
     attempt->status = store->metadata->ops->exists(store->metadata, &attempt->scope, NULL, 0, NULL,
                                                    &attempt->error);
     end(attempt);
@@ -133,12 +137,16 @@ static bool probe(struct attempt *attempt)
     return true;
 }
 
-/* The breaker's leave. */
+/* The breaker's leave. Calls with the short time let those with more time probe first. */
 static bool allowed(struct attempt *attempt)
 {
+    struct kvs_store *store = attempt->store;
+    uint64_t now_ns = store_now_ns(store);
     if (attempt->second_half || attempt->told)
         return true;
-    switch (breaker_ask(&attempt->store->metadata_breaker, store_now_ns(attempt->store))) {
+    if (attempt->quick)
+        now_ns = now_ns > PRECEDENCE_NS ? now_ns - PRECEDENCE_NS : 0;
+    switch (breaker_ask(&store->metadata_breaker, now_ns)) {
     case BREAKER_ALLOWS:
         return true;
     case BREAKER_PROBES:
