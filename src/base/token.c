@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool is_space(char c)
@@ -33,16 +34,30 @@ static const char *take_line(const struct buffer *content, char ret_token[TOKEN_
     return NULL;
 }
 
+/* O_NONBLOCK: a FIFO would hold up the start until somebody writes to it. -1 and why. */
+static int open_regular(const char *path, const char **ret_fault)
+{
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        return fd;
+    *ret_fault = fd < 0 ? strerror(errno) : "it is not a regular file";
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 enum kvs_status token_read(const char *path, char ret_token[TOKEN_MAX + 1], size_t *ret_length,
                            struct kvs_error *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const char *fault = NULL;
+    int fd = open_regular(path, &fault);
     if (fd < 0)
-        return error_set(error, KVS_ERR_TOKEN_FILE, path, strerror(errno));
+        return error_set(error, KVS_ERR_TOKEN_FILE, path, fault);
     struct buffer content = {0};
     int failed = buffer_read_fd(&content, fd, 4 * TOKEN_MAX);
     close(fd);
-    const char *fault = failed != 0 ? strerror(failed) : take_line(&content, ret_token, ret_length);
+    fault = failed != 0 ? strerror(failed) : take_line(&content, ret_token, ret_length);
     if (content.data != NULL)
         explicit_bzero(content.data, content.capacity);
     buffer_done(&content);

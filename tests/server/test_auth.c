@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct http_text text(const char *t)
@@ -122,6 +123,12 @@ static void token_files_hold_one_line(void **state)
     unlink(path);
     struct auth auth = {0};
     assert_int_equal(auth_load(path, &auth, NULL), KVS_ERR_TOKEN_FILE);
+
+    struct kvs_error error = {0};
+    assert_int_equal(mkfifo(path, 0600), 0); /* nobody will ever write to it */
+    assert_int_equal(auth_load(path, &auth, &error), KVS_ERR_TOKEN_FILE);
+    assert_non_null(strstr(error.message, "it is not a regular file"));
+    unlink(path);
 }
 
 int main(void)
