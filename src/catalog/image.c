@@ -73,22 +73,14 @@ static void fill_identity(struct image_header *header, uint64_t bytes_per_page,
     header->fingerprint_length = (uint32_t)strlen(header->fingerprint);
 }
 
-static int write_new(const struct image_dir *dir, int fd, const struct image_identity *identity)
+/* The last copy has the higher sequence. */
+static int write_new(const struct image_dir *dir, int fd, struct image_header *header)
 {
-    struct image_header header = {.clean = 1, .rank = identity->rank};
-    header.num_pages = identity->num_pages;
-    header.ns_length = (uint32_t)strlen(identity->ns);
-    snprintf(header.ns, sizeof(header.ns), "%s", identity->ns);
-    fill_identity(&header, identity->bytes_per_page, identity->fingerprint);
-    header.written_us = clock_wall_us();
-
-    int failure = image_os_random(header.id, sizeof(header.id));
-    if (failure == 0)
-        failure = image_os_allocate(dir->os, fd, image_base_bytes(identity->num_pages));
+    int failure = image_os_allocate(dir->os, fd, image_base_bytes(header->num_pages));
     for (unsigned copy = 0; copy < IMAGE_COPIES && failure == 0; copy++) {
-        header.sequence = copy + 1;
-        image_header_seal(&header);
-        failure = image_os_write(dir->os, fd, &header, sizeof(header),
+        header->sequence++;
+        image_header_seal(header);
+        failure = image_os_write(dir->os, fd, header, sizeof(*header),
                                  (uint64_t)copy * IMAGE_BLOCK_BYTES);
     }
     if (failure == 0)
@@ -96,8 +88,9 @@ static int write_new(const struct image_dir *dir, int fd, const struct image_ide
     return failure;
 }
 
-static int create_as(const struct image_dir *dir, const char *name,
-                     const struct image_identity *identity)
+/* Whole or not at all; *ret_fd is the caller's to close. */
+static int create_as(const struct image_dir *dir, const char *name, struct image_header *header,
+                     int *ret_fd)
 {
     char temporary[IMAGE_NAME_BYTES + 8];
     snprintf(temporary, sizeof(temporary), "%s.tmp", name);
@@ -111,14 +104,36 @@ static int create_as(const struct image_dir *dir, const char *name,
     int fd = openat(dir->fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return errno;
-    int failure = write_new(dir, fd, identity);
-    if (close(fd) != 0 && failure == 0)
-        failure = errno;
+    int failure = write_new(dir, fd, header);
     if (failure == 0 && renameat(dir->fd, temporary, dir->fd, name) != 0)
         failure = errno;
-    if (failure != 0)
+    if (failure != 0) {
         unlinkat(dir->fd, temporary, 0);
-    else if (fsync(dir->fd) != 0)
+    } else if (dir->os->fsync(dir->fd) != 0) {
+        failure = errno;
+        unlinkat(dir->fd, name, 0); /* it would be in the way of a second try */
+    }
+    if (failure != 0)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return failure;
+}
+
+static int create_empty(const struct image_dir *dir, const char *name,
+                        const struct image_identity *identity)
+{
+    struct image_header header = {.clean = 1, .rank = identity->rank};
+    header.num_pages = identity->num_pages;
+    header.ns_length = (uint32_t)strlen(identity->ns);
+    snprintf(header.ns, sizeof(header.ns), "%s", identity->ns);
+    fill_identity(&header, identity->bytes_per_page, identity->fingerprint);
+    header.written_us = clock_wall_us();
+    int fd;
+    int failure = image_os_random(header.id, sizeof(header.id));
+    if (failure == 0)
+        failure = create_as(dir, name, &header, &fd);
+    if (failure == 0 && close(fd) != 0)
         failure = errno;
     return failure;
 }
@@ -132,7 +147,7 @@ enum kvs_status image_create(const struct image_dir *dir, const struct image_ide
         path = path_of(dir, name);
     if (path == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "creating a kept catalog");
-    int failure = create_as(dir, name, identity);
+    int failure = create_empty(dir, name, identity);
     enum kvs_status status = KVS_OK;
     if (failure != 0)
         status = io_error(error, "create", path, failure, image_base_bytes(identity->num_pages));
@@ -338,7 +353,8 @@ static void say_mapped(const struct image *image, int failure)
         &image->dir->log, KVS_LOG_WARNING,
         "%s has no room for the live array of %s (%s, %s): the image itself is mapped. Answers "
         "are as safe, but a request may wait for the disk while the image is synced (measured: "
-        "7 %% of them over 5 ms, worst 99 ms). Enlarge it, e.g. docker run --shm-size.",
+        "7 %% of them over 5 ms, worst 99 ms), and a failing disk may end the process (SIGBUS). "
+        "Enlarge it, e.g. docker run --shm-size.",
         image->dir->os->shm_dir, image->path, BYTES(bytes), strerror(failure));
 }
 
@@ -544,6 +560,44 @@ enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
     return status;
 }
 
+/* Under the same id and token, so that the live array goes on belonging to it. */
+static enum kvs_status make_anew(struct image *image, struct kvs_error *error)
+{
+    struct image_header header = image->header;
+    int fd;
+    int failure = create_as(image->dir, image->name, &header, &fd);
+    if (failure != 0)
+        return io_error(error, "create", image->path, failure,
+                        image_base_bytes(image->header.num_pages));
+    close(image->fd);
+    image->fd = fd;
+    image->header = header;
+    image->copy = IMAGE_COPIES - 1;
+    image->file_bytes = image_base_bytes(header.num_pages);
+    return KVS_OK;
+}
+
+enum kvs_status image_look_after(struct image *image, bool *ret_anew, struct kvs_error *error)
+{
+    struct stat held, named;
+    if (fstat(image->fd, &held) != 0)
+        return io_error(error, "look at", image->path, errno, 0);
+    if (fstatat(image->dir->fd, image->name, &named, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (held.st_dev == named.st_dev && held.st_ino == named.st_ino)
+            return KVS_OK;
+        return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path,
+                         "another file was put in its place");
+    }
+    if (errno != ENOENT)
+        return io_error(error, "look at", image->path, errno, 0);
+    if (image_is_mapped(image))
+        return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path, "it was removed");
+    enum kvs_status status = make_anew(image, error);
+    if (status == KVS_OK)
+        *ret_anew = true;
+    return status;
+}
+
 enum kvs_status image_write(struct image *image, const struct catalog_copy *copy,
                             struct kvs_error *error)
 {
@@ -623,7 +677,7 @@ enum kvs_status image_remove(struct image *image, struct kvs_error *error)
     /* The image first: what is left after a kill in between is swept by the next opening. */
     if (unlinkat(image->dir->fd, image->name, 0) != 0 && errno != ENOENT)
         return io_error(error, "remove", image->path, errno, 0);
-    if (fsync(image->dir->fd) != 0)
+    if (image->dir->os->fsync(image->dir->fd) != 0)
         log_line(&image->dir->log, KVS_LOG_WARNING,
                  "The removal of %s could not be synced (%s): it may be there again after a power "
                  "cut.",

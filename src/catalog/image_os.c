@@ -25,6 +25,7 @@ const struct image_os image_os_linux = {
     .shm_dir = "/dev/shm",
     .pwrite = pwrite,
     .fdatasync = fdatasync,
+    .fsync = fsync,
     .allocate = linux_allocate,
     .fstatfs = fstatfs,
 };

@@ -14,6 +14,7 @@ struct image_os {
     const char *shm_dir; /* where live arrays are: a tmpfs */
     ssize_t (*pwrite)(int fd, const void *bytes, size_t length, off_t offset);
     int (*fdatasync)(int fd);
+    int (*fsync)(int fd);                                /* of directories */
     int (*allocate)(int fd, off_t offset, off_t length); /* as posix_fallocate(): an errno */
     int (*fstatfs)(int fd, struct statfs *ret);
 };

@@ -276,6 +276,7 @@ static void note_result(struct registry_entry *entry, enum kvs_status status, ui
     pthread_mutex_lock(&entry->lock);
     bool failed_before = entry->failing;
     entry->failing = status != KVS_OK;
+    entry->displaced = status == KVS_ERR_CATALOG_DISPLACED;
     if (status == KVS_OK)
         entry->written_ms = started_ms;
     else
@@ -288,12 +289,29 @@ static void note_result(struct registry_entry *entry, enum kvs_status status, ui
     } else if (status != KVS_OK &&
                (!failed_before || started_ms - entry->complained_ms >= COMPLAIN_MS)) {
         entry->complained_ms = started_ms;
-        log_line(
-            log, KVS_LOG_ERROR,
-            "%s. The catalog is safe against a crash of this process, not against a power cut; "
-            "the write is tried again every second.",
-            error->message);
+        log_line(log, KVS_LOG_ERROR, "%s. %s; the write is tried again every second.",
+                 error->message,
+                 status == KVS_ERR_CATALOG_DISPLACED
+                     ? "Nothing is kept from now on"
+                     : "The catalog is safe against a crash of this process, not against a power "
+                       "cut");
     }
+}
+
+/* Under image_lock. A file that was removed has been made anew: all slots go into it. */
+static enum kvs_status look_after_image(struct registry_entry *entry, struct kvs_error *error)
+{
+    bool anew = false;
+    enum kvs_status status = image_look_after(entry->image, &anew, error);
+    if (!anew)
+        return status;
+    pthread_mutex_lock(&entry->lock);
+    catalog_mark_all_changed(entry->catalog);
+    pthread_mutex_unlock(&entry->lock);
+    log_line(&entry->options->log, KVS_LOG_WARNING,
+             "%s was removed while it was in use, and is written anew from memory.",
+             image_path(entry->image));
+    return status;
 }
 
 /* Under image_lock. */
@@ -302,8 +320,10 @@ static enum kvs_status write_locked(struct registry_entry *entry, struct kvs_err
     struct kvs_error own;
     error = error != NULL ? error : &own;
     uint64_t started_ms = entry_now(entry);
-    bool wrote;
-    enum kvs_status status = write_slots(entry, &wrote, error);
+    bool wrote = false;
+    enum kvs_status status = look_after_image(entry, error);
+    if (status == KVS_OK)
+        status = write_slots(entry, &wrote, error);
     if (status == KVS_OK)
         status = commit(entry, wrote, error);
     note_result(entry, status, started_ms, error);
@@ -357,18 +377,30 @@ enum kvs_status entry_stop(struct registry_entry *entry, struct kvs_error *error
     return status;
 }
 
+/* Closed to whoever is not in it yet, or open again. */
+static void set_going(struct registry_entry *entry, bool going)
+{
+    pthread_mutex_lock(&entry->lock);
+    entry->going = going;
+    pthread_mutex_unlock(&entry->lock);
+}
+
+/* Removing waits for the disk, which requests must not do: they find the namespace gone before. */
 enum kvs_status entry_drop(struct registry_entry *entry, struct kvs_error *error)
 {
     enum kvs_status status = KVS_OK;
     pthread_mutex_lock(&entry->image_lock);
-    pthread_mutex_lock(&entry->lock);
+    set_going(entry, true);
     if (entry->image != NULL)
         status = image_remove(entry->image, error);
-    if (status == KVS_OK)
+    if (status == KVS_OK) {
+        pthread_mutex_lock(&entry->lock);
         entry->catalog = catalog_close(entry->catalog);
-    pthread_mutex_unlock(&entry->lock);
-    if (status == KVS_OK)
+        pthread_mutex_unlock(&entry->lock);
         entry->image = image_close(entry->image);
+    } else {
+        set_going(entry, false);
+    }
     pthread_mutex_unlock(&entry->image_lock);
     return status;
 }

@@ -22,7 +22,7 @@ struct registry_entry {
 
     pthread_mutex_t lock;
     struct catalog *catalog; /* NULL once dropped */
-    bool resetting;          /* found idle, and about to be dropped: nobody may begin to use it */
+    bool going;              /* about to be dropped: nobody may begin to use it */
     uint64_t num_pages, bytes_per_page;
     char *fingerprint;     /* "" when not stated */
     uint64_t last_busy_ms; /* the last request, or the last time a page or lease was seen alive */
@@ -33,6 +33,7 @@ struct registry_entry {
     bool identity_changed;
     struct catalog_state written_state;
     bool failing;
+    bool displaced; /* failing because another file has the image's place */
     uint64_t complained_ms;
 };
 

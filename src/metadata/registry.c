@@ -369,9 +369,11 @@ struct registry *registry_close(struct registry *registry)
         struct kvs_error error;
         if (entry_stop(registry->entries[i], &error) != KVS_OK)
             log_line(&registry->options.log, KVS_LOG_ERROR,
-                     "No clean stop of rank %u namespace '%s': %s. Nothing is lost unless the "
-                     "machine restarts before the next start.",
-                     registry->entries[i]->rank, registry->entries[i]->ns, error.message);
+                     "No clean stop of rank %u namespace '%s': %s. %s", registry->entries[i]->rank,
+                     registry->entries[i]->ns, error.message,
+                     registry->entries[i]->displaced
+                         ? "What it held is not kept."
+                         : "Nothing is lost unless the machine restarts before the next start.");
         entry_release(registry->entries[i]);
     }
     directory_close(&registry->dir);
@@ -432,8 +434,8 @@ static bool begin_reset(struct registry_entry *entry)
         return false;
     entry_look_for_life(entry);
     pthread_mutex_lock(&entry->lock);
-    entry->resetting = entry->options->boot_ms() >= entry->last_busy_ms + idle_reset_ms;
-    bool begun = entry->resetting;
+    entry->going = entry->options->boot_ms() >= entry->last_busy_ms + idle_reset_ms;
+    bool begun = entry->going;
     pthread_mutex_unlock(&entry->lock);
     return begun;
 }
@@ -441,7 +443,7 @@ static bool begin_reset(struct registry_entry *entry)
 static void cancel_reset(struct registry_entry *entry)
 {
     pthread_mutex_lock(&entry->lock);
-    entry->resetting = false;
+    entry->going = false;
     pthread_mutex_unlock(&entry->lock);
 }
 
@@ -540,7 +542,7 @@ struct registry_entry *registry_lock(struct registry *registry, uint32_t rank, c
     if (entry == NULL)
         return NULL;
     pthread_mutex_lock(&entry->lock);
-    if (entry->catalog == NULL || entry->resetting) { /* dropped while we waited, or about to be */
+    if (entry->catalog == NULL || entry->going) { /* dropped while we waited, or about to be */
         registry_unlock(entry);
         return NULL;
     }

@@ -675,6 +675,118 @@ static void a_failing_image_is_seen_and_written_again(void **state)
     registry_close(registry);
 }
 
+static void image_of(char path[KEPT_PATH_BYTES + 32])
+{
+    snprintf(path, KEPT_PATH_BYTES + 32, "%s/0.kv.kvc", place.dir);
+}
+
+static void lose_the_image(struct registry *registry)
+{
+    char image[KEPT_PATH_BYTES + 32];
+    image_of(image);
+    store_three(registry);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_int_equal(unlink(image), 0);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+}
+
+static void a_removed_image_is_made_anew(void **state)
+{
+    (void)state;
+    struct registry *registry = open_kept();
+    assert_int_equal(initialize(registry, 0, "kv", 64), KVS_OK);
+    lose_the_image(registry);
+    const char *line = strstr(kept_log_text, "was removed while it was in use");
+    assert_non_null(line);
+    store(registry, 10);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_null(strstr(line + 1, "was removed while it was in use"));
+    kept_lose_shm(&place); /* all of it is in the new file */
+    registry_close(registry);
+    registry = open_kept();
+    assert_true(is_there(registry, 1) && is_there(registry, 10));
+    assert_int_equal(registry_drop(registry, 0, "kv", &error), KVS_OK);
+    registry_close(registry);
+
+    killed_after(lose_the_image); /* the live array goes on belonging to it */
+    registry = open_kept();
+    assert_true(is_there(registry, 0) && is_there(registry, 1) && is_there(registry, 2));
+    registry_close(registry);
+}
+
+static void another_file_in_the_images_place_is_left_alone(void **state)
+{
+    (void)state;
+    char image[KEPT_PATH_BYTES + 32], aside[KEPT_PATH_BYTES + 32];
+    image_of(image);
+    snprintf(aside, sizeof(aside), "%s/aside", place.dir);
+    struct registry *registry = open_kept();
+    assert_int_equal(initialize(registry, 0, "kv", 64), KVS_OK);
+    store(registry, 1);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_int_equal(rename(image, aside), 0);
+    kept_write_file(image, "other", 5);
+    store(registry, 2);
+    assert_int_equal(registry_sync(registry, &error), KVS_ERR_CATALOG_DISPLACED);
+    assert_non_null(strstr(kept_log_text, "Nothing is kept from now on"));
+    assert_true(look(registry).info[0].image_failing);
+    size_t length;
+    uint8_t *bytes = kept_read_file(image, &length);
+    assert_true(length == 5 && memcmp(bytes, "other", 5) == 0);
+    free(bytes);
+
+    assert_int_equal(rename(aside, image), 0); /* put back */
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_int_equal(rename(image, aside), 0);
+    kept_write_file(image, "other", 5);
+    registry_close(registry);
+    assert_non_null(strstr(kept_log_text, "What it held is not kept."));
+    assert_int_equal(rename(aside, image), 0);
+    registry = open_kept();
+    assert_true(is_there(registry, 1) && is_there(registry, 2));
+    registry_close(registry);
+}
+
+static struct registry *being_dropped;
+static bool found_while_dropped;
+
+static void ask_while_dropped(void)
+{
+    struct registry_entry *entry = registry_lock(being_dropped, 0, "kv", 2);
+    found_while_dropped = entry != NULL;
+    if (entry != NULL)
+        registry_unlock(entry);
+}
+
+/* Removing files waits for the disk: a request in between is answered at once. */
+static void a_drop_holds_no_request_up(void **state)
+{
+    (void)state;
+    being_dropped = open_kept();
+    assert_int_equal(initialize(being_dropped, 0, "kv", 10), KVS_OK);
+    found_while_dropped = true;
+    kept_on_fsync = ask_while_dropped;
+    assert_int_equal(registry_drop(being_dropped, 0, "kv", &error), KVS_OK);
+    assert_false(found_while_dropped);
+    registry_close(being_dropped);
+}
+
+static void a_drop_that_failed_changes_nothing(void **state)
+{
+    (void)state;
+    char image[KEPT_PATH_BYTES + 32];
+    image_of(image);
+    struct registry *registry = open_kept();
+    assert_int_equal(initialize(registry, 0, "kv", 10), KVS_OK);
+    store(registry, 1);
+    assert_int_equal(unlink(image), 0);
+    assert_int_equal(mkdir(image, 0700), 0); /* which unlink() does not remove */
+    assert_int_equal(registry_drop(registry, 0, "kv", &error), KVS_ERR_CATALOG_IO);
+    assert_true(is_there(registry, 1));
+    assert_int_equal(rmdir(image), 0);
+    registry_close(registry);
+}
+
 static void without_space_nothing_is_created(void **state)
 {
     (void)state;
@@ -825,6 +937,10 @@ int main(void)
         TEST(one_bad_file_disturbs_nothing),
         TEST(a_forked_child_leaves_files_alone),
         TEST(a_failing_image_is_seen_and_written_again),
+        TEST(a_removed_image_is_made_anew),
+        TEST(another_file_in_the_images_place_is_left_alone),
+        TEST(a_drop_holds_no_request_up),
+        TEST(a_drop_that_failed_changes_nothing),
         TEST(without_space_nothing_is_created),
         TEST(a_network_directory_is_refused),
         TEST(dropping_while_others_use_it),

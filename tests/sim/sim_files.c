@@ -238,6 +238,7 @@ const struct image_os sim_image_os = {
     .shm_dir = shm_dir,
     .pwrite = files_pwrite,
     .fdatasync = files_fdatasync,
+    .fsync = fsync,
     .allocate = files_allocate,
     .fstatfs = files_fstatfs,
 };

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 struct kept_faults kept_faults;
+void (*kept_on_fsync)(void);
 int kept_writes;
 uint64_t kept_clock_ms;
 char kept_log_text[KEPT_LOG_BYTES];
@@ -109,6 +110,14 @@ static int faulty_allocate(int fd, off_t offset, off_t length)
     return posix_fallocate(fd, offset, length);
 }
 
+/* Of directories. */
+static int watched_fsync(int fd)
+{
+    if (kept_on_fsync != NULL)
+        kept_on_fsync();
+    return fsync(fd);
+}
+
 static int faulty_fstatfs(int fd, struct statfs *ret)
 {
     int result = fstatfs(fd, ret);
@@ -134,9 +143,11 @@ void kept_make(struct kept_place *place)
     place->os = (struct image_os){.shm_dir = place->shm,
                                   .pwrite = faulty_pwrite,
                                   .fdatasync = faulty_fdatasync,
+                                  .fsync = watched_fsync,
                                   .allocate = faulty_allocate,
                                   .fstatfs = faulty_fstatfs};
     kept_faults = (struct kept_faults){.writes_left = -1};
+    kept_on_fsync = NULL;
     kept_writes = 0;
     kept_clock_ms = 1000000;
     kept_log_clear();

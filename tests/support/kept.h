@@ -30,6 +30,8 @@ struct kept_faults {
     bool tiny_writes; /* each pwrite moves at most 7 bytes, every other one is interrupted */
 };
 extern struct kept_faults kept_faults;
+/* Called before a directory is synced; kept_make() sets it to NULL. */
+extern void (*kept_on_fsync)(void);
 extern int kept_writes; /* pwrites done so far */
 
 void kept_make(struct kept_place *place);
