@@ -32,6 +32,13 @@ crc32c_short(uint32_t crc, const unsigned char *at, size_t length)
         wide = __builtin_ia32_crc32di(wide, word);
     }
     crc = (uint32_t)wide;
+    if (length >= 4) { /* the last word of a slot's bytes */
+        uint32_t word;
+        memcpy(&word, at, 4);
+        crc = __builtin_ia32_crc32si(crc, word);
+        at += 4;
+        length -= 4;
+    }
     for (; length > 0; at++, length--)
         crc = __builtin_ia32_crc32qi(crc, *at);
     return crc;

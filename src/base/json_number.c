@@ -139,9 +139,31 @@ bool json_skip_number(struct json_reader *reader)
            json_fault_at(reader, number.start, "a number is out of range");
 }
 
+/* A whole number without a sign that cannot overflow, as page indices and generations are. False,
+ * with nothing taken, where it is anything else. */
+static bool take_usual(struct json_reader *reader, uint64_t *ret_value)
+{
+    enum { DIGITS = 18 };
+    if (!json_value_starts(reader))
+        return false;
+    const char *first = reader->at, *at = first;
+    const char *end = reader->end - first > DIGITS ? first + DIGITS : reader->end;
+    uint64_t value = 0;
+    for (; at < end && json_is_digit(*at); at++)
+        value = value * 10 + (uint64_t)(*at - '0');
+    if (at == first || at == reader->end || (*at != ',' && *at != ']' && *at != '}') ||
+        (*first == '0' && at - first > 1))
+        return false;
+    reader->at = at;
+    *ret_value = value;
+    return true;
+}
+
 bool json_uint64(struct json_reader *reader, uint64_t *ret_value)
 {
     struct number number;
+    if (take_usual(reader, ret_value))
+        return true;
     if (!expect_number(reader, "expected a whole number", &number))
         return false;
     if (!number.whole)
@@ -155,6 +177,11 @@ bool json_uint64(struct json_reader *reader, uint64_t *ret_value)
 bool json_int64(struct json_reader *reader, int64_t *ret_value)
 {
     struct number number;
+    uint64_t value;
+    if (take_usual(reader, &value)) {
+        *ret_value = (int64_t)value;
+        return true;
+    }
     if (!expect_number(reader, "expected a whole number", &number))
         return false;
     if (!number.whole)

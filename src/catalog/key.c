@@ -1,79 +1,25 @@
 /* Packing keys into digest and suffix, and putting them back into words. Knows nothing of pages. */
 #include "catalog/key.h"
 
+#include "catalog/key_decode.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 enum { HEX_DIGITS = 2 * KEY_DIGEST_BYTES };
 
+bool key_decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
+{
 #ifdef __SSE2__
-/* 16 digits to eight bytes in the low halves of eight lanes. Clears `good` where one is no digit.
- */
-static inline __m128i decode_lanes(const char *text, __m128i *good)
-{
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)text);
-    __m128i digit = _mm_and_si128(_mm_cmpgt_epi8(x, _mm_set1_epi8('0' - 1)),
-                                  _mm_cmplt_epi8(x, _mm_set1_epi8('9' + 1)));
-    __m128i letter = _mm_and_si128(_mm_cmpgt_epi8(x, _mm_set1_epi8('a' - 1)),
-                                   _mm_cmplt_epi8(x, _mm_set1_epi8('f' + 1)));
-    *good = _mm_and_si128(*good, _mm_or_si128(digit, letter));
-    __m128i nibbles = _mm_add_epi8(_mm_and_si128(x, _mm_set1_epi8(0x0f)),
-                                   _mm_and_si128(letter, _mm_set1_epi8(9)));
-    __m128i bytes = _mm_or_si128(_mm_slli_epi16(nibbles, 4), _mm_srli_epi16(nibbles, 8));
-    return _mm_and_si128(bytes, _mm_set1_epi16(0xff));
-}
-
-bool key_decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
-{
-    __m128i good = _mm_set1_epi8(-1);
-    for (int i = 0; i < 2; i++) {
-        __m128i low = decode_lanes(text + 32 * i, &good);
-        __m128i high = decode_lanes(text + 32 * i + 16, &good);
-        _mm_storeu_si128((__m128i *)(void *)(ret_digest + 16 * i), _mm_packus_epi16(low, high));
-    }
-    return _mm_movemask_epi8(good) == 0xffff;
-}
+    if (__builtin_cpu_supports("avx2"))
+        return key_decode_by_32(ret_digest, text);
+    return key_decode_by_16(ret_digest, text);
 #else
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are decoded by the word");
-
-enum { WORD = 8 };
-
-/* The word with `byte` in each of its eight bytes. */
-#define EACH(byte) (0x0101010101010101u * (uint64_t)(byte))
-
-/* Decodes 64 lower-case hex digits, eight at a time; false when one is not such a digit. The adds
- * set a byte's top bit when the byte is at or above a bound; no byte is above 0x7f, so none of them
- * carries into its neighbour. */
-bool key_decode_digest(uint8_t ret_digest[KEY_DIGEST_BYTES], const char *text)
-{
-    for (int i = 0; i < HEX_DIGITS / WORD; i++) {
-        uint64_t x;
-        memcpy(&x, text + i * WORD, WORD);
-        uint64_t high = x & EACH(0x80);
-        uint64_t y = x & EACH(0x7f);
-        uint64_t at_least_0 = y + EACH(0x80 - '0');
-        uint64_t above_9 = y + EACH(0x80 - '9' - 1);
-        uint64_t at_least_a = y + EACH(0x80 - 'a');
-        uint64_t above_f = y + EACH(0x80 - 'f' - 1);
-        uint64_t good = at_least_0 & (~above_9 | at_least_a) & ~above_f & EACH(0x80);
-        if (high != 0 || good != EACH(0x80))
-            return false;
-
-        uint64_t nibbles = (y & EACH(0x0f)) + 9 * ((y >> 6) & EACH(1));
-        uint64_t bytes = ((nibbles << 4) | (nibbles >> 8)) & 0x00ff00ff00ff00ffu;
-        bytes = (bytes | (bytes >> 8)) & 0x0000ffff0000ffffu;
-        uint32_t packed = (uint32_t)(bytes | (bytes >> 16));
-        memcpy(ret_digest + i * (WORD / 2), &packed, sizeof(packed));
-    }
-    return true;
-}
+    return key_decode_by_8(ret_digest, text);
 #endif
+}
 
 static size_t pool_length(const char *ns)
 {

@@ -2,6 +2,7 @@
  * the original. Members that are not known are skipped, but must be JSON. */
 #include "server/body.h"
 
+#include "base/json_scan.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -77,6 +78,122 @@ static bool take_usual_key(struct json_reader *json, struct json_text *ret_text,
     return true;
 }
 
+/* ---- What is usual, in one go ----
+ * Entries as engines write them are taken without the reader's steps. Nothing is taken where an
+ * entry is anything else: then the reader takes it, or says what is wrong with it. */
+
+static bool take_char(struct json_reader *json, char c)
+{
+    if (json->at == json->end || *json->at != c)
+        return false;
+    json->at++;
+    return true;
+}
+
+static bool take_comma(struct json_reader *json)
+{
+    if (!take_char(json, ','))
+        return false;
+    (void)take_char(json, ' ');
+    return true;
+}
+
+/* As many usual keys as follow each other, at most n. */
+static size_t take_usual_keys(struct json_reader *json, struct json_text *ret_texts,
+                              struct key *ret_keys, size_t n)
+{
+    size_t taken = 0;
+    const char *before = json->at; /* of the comma, or of the first key */
+    while (taken < n && take_usual_key(json, &ret_texts[taken], &ret_keys[taken])) {
+        taken++;
+        before = json->at;
+        if (!take_comma(json))
+            break;
+    }
+    json->at = before;
+    return taken;
+}
+
+/* [key, prefix] */
+static bool take_usual_pair(struct json_reader *json, struct json_text *ret_text,
+                            struct key *ret_key)
+{
+    const char *start = json->at;
+    if (take_char(json, '[') && take_usual_key(json, ret_text, ret_key) && take_comma(json) &&
+        take_char(json, '"')) {
+        json->at = json_scan_plain(json->at, json->end);
+        if (take_char(json, '"') && take_char(json, ']'))
+            return true;
+    }
+    json->at = start;
+    return false;
+}
+
+static bool take_digits(struct json_reader *json, uint64_t *ret_value)
+{
+    enum { DIGITS = 18 }; /* of any number that fits */
+    const char *first = json->at;
+    uint64_t value = 0;
+    for (; json->at < json->end && *json->at >= '0' && *json->at <= '9'; json->at++)
+        value = value * 10 + (uint64_t)(*json->at - '0');
+    size_t digits = (size_t)(json->at - first);
+    *ret_value = value;
+    return digits > 0 && digits <= DIGITS && (*first != '0' || digits == 1);
+}
+
+static bool decode_checksum(const char *text, size_t length, uint64_t *ret_checksum)
+{
+    enum { DIGITS = 16 };
+    uint64_t value = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0 || i == DIGITS)
+            return false;
+        value = value << 4 | (uint64_t)digit;
+    }
+    *ret_checksum = value;
+    return length == DIGITS;
+}
+
+static bool take_checksum(struct json_reader *json, uint64_t *ret_checksum)
+{
+    if (!take_char(json, '"'))
+        return false;
+    const char *text = json->at;
+    json->at = json_scan_plain(text, json->end);
+    return decode_checksum(text, (size_t)(json->at - text), ret_checksum) && take_char(json, '"');
+}
+
+/* [key, page], [key, page, generation] or [key, page, generation, checksum] */
+static bool take_usual_confirm(struct json_reader *json, struct json_text *ret_text,
+                               struct catalog_confirm *entry)
+{
+    const char *start = json->at;
+    uint64_t page;
+    if (take_char(json, '[') && take_usual_key(json, ret_text, &entry->key) && take_comma(json) &&
+        take_digits(json, &page)) {
+        entry->page = (int64_t)page;
+        if (take_char(json, ']'))
+            return true;
+        entry->has_generation = take_comma(json) && take_digits(json, &entry->generation);
+        if (entry->has_generation && take_char(json, ']'))
+            return true;
+        entry->has_checksum =
+            entry->has_generation && take_comma(json) && take_checksum(json, &entry->checksum);
+        if (entry->has_checksum && take_char(json, ']'))
+            return true;
+    }
+    json->at = start;
+    *entry = (struct catalog_confirm){0};
+    return false;
+}
+
+/* ---- One value ---- */
+
 static bool read_key(struct reading *r, struct json_text *ret_text, struct key *ret_key)
 {
     if (take_usual_key(&r->json, ret_text, ret_key))
@@ -106,21 +223,8 @@ static bool read_checksum(struct reading *r, uint64_t *ret_checksum)
     struct json_text text;
     if (!json_string(&r->json, &text))
         return false;
-    uint64_t value = 0;
-    for (size_t i = 0; i < text.length; i++) {
-        char c = text.text[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0 || i == 16)
-            return json_fail(&r->json, "a checksum is not 16 hex digits");
-        value = value << 4 | (uint64_t)digit;
-    }
-    if (text.length != 16)
-        return json_fail(&r->json, "a checksum is not 16 hex digits");
-    *ret_checksum = value;
-    return true;
+    return decode_checksum(text.text, text.length, ret_checksum) ||
+           json_fail(&r->json, "a checksum is not 16 hex digits");
 }
 
 /* ---- Lists -----------------------------------------------------------------------------------*/
@@ -135,9 +239,11 @@ static bool read_keys(struct reading *r)
     while (json_array_next(&r->json)) {
         if (body->keys == BODY_KEYS_MAX)
             return over_limit(r, "65,536", "keys in one request");
-        if (!read_key(r, &body->texts[body->keys], &body->packed[body->keys]))
+        size_t taken = take_usual_keys(&r->json, &body->texts[body->keys],
+                                       &body->packed[body->keys], BODY_KEYS_MAX - body->keys);
+        if (taken == 0 && !read_key(r, &body->texts[body->keys], &body->packed[body->keys]))
             return false;
-        body->keys++;
+        body->keys += taken > 0 ? taken : 1;
     }
     return !json_failed(&r->json);
 }
@@ -154,6 +260,10 @@ static bool read_pairs(struct reading *r)
     while (json_array_next(&r->json)) {
         if (body->keys == BODY_KEYS_MAX)
             return over_limit(r, "65,536", "keys in one request");
+        if (take_usual_pair(&r->json, &body->texts[body->keys], &body->packed[body->keys])) {
+            body->keys++;
+            continue;
+        }
         if (!json_array_begin(&r->json) || !next_of_entry(r) ||
             !read_key(r, &body->texts[body->keys], &body->packed[body->keys]) || !next_of_entry(r))
             return false;
@@ -171,6 +281,8 @@ static bool read_confirm(struct reading *r, struct json_text *ret_key,
                          struct catalog_confirm *entry)
 {
     *entry = (struct catalog_confirm){0};
+    if (take_usual_confirm(&r->json, ret_key, entry))
+        return true;
     if (!json_array_begin(&r->json) || !next_of_entry(r) || !read_key(r, ret_key, &entry->key) ||
         !next_of_entry(r) || !json_int64(&r->json, &entry->page))
         return false;

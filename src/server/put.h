@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "digits are put by the word");
+
 enum { PUT_NUMBER_MAX = 20 }; /* bytes of the longest number */
 
 static inline char *put_bytes(char *to, const void *bytes, size_t length)
@@ -21,32 +23,33 @@ static inline char *put_text(char *to, const char *text)
     return put_bytes(to, text, strlen(text));
 }
 
-/* Digits, without a sign. */
+/* The eight digits of a number below 10^8 as a word, the first one in the lowest byte: halves, then
+ * quarters, then single digits are divided off in lanes of one word. */
+static inline uint64_t put_eight_digits(uint64_t value)
+{
+    uint64_t halves = value / 10000 | (value % 10000) << 32;
+    uint64_t hundreds = (halves * 10486 >> 20) & UINT64_C(0x0000007f0000007f);
+    uint64_t quarters = hundreds | (halves - 100 * hundreds) << 16;
+    uint64_t tens = (quarters * 103 >> 10) & UINT64_C(0x000f000f000f000f);
+    return tens | (quarters - 10 * tens) << 8;
+}
+
+/* Digits, without a sign. Needs room for PUT_NUMBER_MAX, whatever the number: words are stored
+ * whole. */
 static inline char *put_number(char *to, uint64_t value)
 {
-    static const char pairs[] =
-        "00010203040506070809101112131415161718192021222324252627282930313233"
-        "34353637383940414243444546474849505152535455565758596061626364656667"
-        "6869707172737475767778798081828384858687888990919293949596979899";
-    unsigned length = 1;
-    for (uint64_t rest = value; rest >= 10; length++) {
-        if (rest >= 10000) {
-            rest /= 10000;
-            length += 3;
-        } else {
-            rest /= 10;
-        }
+    enum { DIGITS = 8 };
+    static const uint64_t zeros = UINT64_C(0x3030303030303030), limit = 100000000;
+    if (value >= limit) {
+        to = put_number(to, value / limit);
+        uint64_t word = put_eight_digits(value % limit) + zeros;
+        return put_bytes(to, &word, DIGITS);
     }
-    char *end = to + length, *at = end;
-    for (; value >= 100; value /= 100) {
-        at -= 2;
-        memcpy(at, pairs + 2 * (value % 100), 2);
-    }
-    if (value >= 10)
-        memcpy(to, pairs + 2 * value, 2);
-    else
-        *to = (char)('0' + value);
-    return end;
+    uint64_t word = put_eight_digits(value);
+    unsigned leading = (unsigned)__builtin_ctzll(word | UINT64_C(1) << 56) / 8;
+    word = (word + zeros) >> (8 * leading);
+    memcpy(to, &word, DIGITS);
+    return to + DIGITS - leading;
 }
 
 /* true or false. Needs room for PUT_BOOL_BYTES. */
