@@ -29,7 +29,7 @@ void network_begin(struct chance *of_network)
 static uint64_t draw_delay_us(void)
 {
     if (sim_fault(chance, FAULT_DELAY))
-        return below(chance, 2 * (uint64_t)sim_plan.slow_ms) * 1000;
+        return below(chance, one_in(chance, 2) ? 200 : 2 * (uint64_t)sim_plan.slow_ms) * 1000;
     return between(chance, 50, 800);
 }
 

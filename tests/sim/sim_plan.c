@@ -50,8 +50,8 @@ static uint32_t most_of(enum sim_fault fault)
     case FAULT_IMAGE_ERROR:
         return 80;
     case FAULT_DISK_LOST:
+    case FAULT_DELETE:
         return 500;
-    case FAULT_CLEAR:
     case FAULT_OTHER_GEOMETRY:
     case FAULT_MALFORMED:
         return 50;
@@ -90,7 +90,7 @@ static void draw_times(struct sim_plan *plan, struct chance *c)
     plan->lease_ms = one_in(c, 2) ? PICK(c, ms) / 2 : PICK(c, ms);
     plan->idle_reset_ms = one_in(c, 6) ? between(c, 100, 1500) : 0;
     plan->client_timeout_ms = (uint32_t)between(c, 50, 500);
-    static const uint32_t cache_ms[] = {0, 30, 100, 300, 1000};
+    static const uint32_t cache_ms[] = {0, 5, 30, 100, 1000};
     plan->exists_cache_ms = PICK(c, cache_ms);
     plan->horizon_us = between(c, 500, 6000) * 1000;
     plan->think_us = (uint32_t)between(c, 5, 80) * 1000;
