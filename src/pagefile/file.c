@@ -177,6 +177,27 @@ static void warn_of_others(const struct page_file *file)
     }
 }
 
+/* The lock is on a byte that no file has, so that it is in nobody's way, and goes with the last
+ * descriptor, also of a process that is killed. On a network it would be a call to a server. */
+static bool lock_use(int fd, short type)
+{
+    struct flock lock = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = INT64_MAX - 1, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+static void warn_of_another_user(const struct page_file *file)
+{
+    if (!file->sole || file->filesystem.network || lock_use(file->fd, F_WRLCK)) {
+        return;
+    }
+    log_line(&file->log, KVS_LOG_WARNING,
+             "%s is in use by another store that has an index of its own: each overwrites the "
+             "other's pages, which are misses then (reads stay true). Give each a file_path_prefix "
+             "of its own, or both one metadata_server_url.",
+             file->path);
+}
+
 /* ---- Direct I/O -----------------------------------------------------------------------------*/
 
 /* What the kernel says about alignment, or what fits everywhere when it says nothing. False when
@@ -315,6 +336,7 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
                                .path = path,
                                .size = options->file_size,
                                .bytes_per_page = options->bytes_per_page,
+                               .sole = options->sole,
                                .filesystem = filesystem_of(fd),
                                .owner = getpid(),
                                .log = options->log};
@@ -322,6 +344,7 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
     atomic_init(&file->generation, 0);
     warn_of_space(file);
     warn_of_others(file);
+    warn_of_another_user(file);
     decide_direct(file, options->direct);
     return KVS_OK;
 }
@@ -329,6 +352,10 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
 void page_file_done(struct page_file *file)
 {
     if (file->fd >= 0) {
+        /* By name: an io_uring may hold the file a moment longer, a child even for good. */
+        if (file->sole && !page_file_forked(file)) {
+            lock_use(file->fd, F_UNLCK);
+        }
         close(file->fd);
     }
     file->fd = -1;
@@ -379,6 +406,7 @@ static enum kvs_status reopen(struct page_file *file, struct kvs_error *error)
         return error_set(error, KVS_ERR_FILE_OPEN, file->path, strerror(reason));
     }
     atomic_fetch_add(&file->generation, 1);
+    warn_of_another_user(file);
     return error_set(error, KVS_ERR_FILE_CHANGED, file->path,
                      "it was removed or replaced, and has been opened anew");
 }

@@ -52,6 +52,7 @@ struct pagefile_options {
     uint32_t threads;        /* numjobs, at least 1 */
     uint32_t entries;        /* I/Os in flight per thread, at least 1 */
     enum kvs_direct direct;
+    bool sole; /* what is in the file is known to its opener alone: two such are warned of */
     struct logger log;
 };
 

@@ -244,6 +244,37 @@ static void test_a_file_open_to_others_is_warned_of(void **state)
     }
 }
 
+/* Two indexes over one file: reads stay true by their checksums, and nothing else would tell. */
+static void test_a_second_sole_user_is_warned_of(void **state)
+{
+    struct world *world = *state;
+    static const char line[] = "is in use by another store";
+    char path[128];
+    snprintf(path, sizeof(path), "%s/pages.bin", world->dir);
+    struct pagefile_options options = options_for(world, path);
+    struct pagefile *first = NULL;
+    options.sole = true;
+    assert_int_equal(pagefile_open(KVS_IO_POSIX, &options, &first, NULL), KVS_OK);
+    assert_null(strstr(world->lines, line));
+    options.sole = false; /* a reader that has its index from elsewhere */
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_null(strstr(world->lines, line));
+    options.sole = true;
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_non_null(strstr(world->lines, line));
+
+    world->lines[0] = '\0'; /* the warning follows the file that takes the first one's place */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(first->ops->check(first, NULL), KVS_ERR_FILE_CHANGED);
+    assert_null(strstr(world->lines, line));
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_non_null(strstr(world->lines, line));
+    world->lines[0] = '\0';
+    first->ops->close(first);
+    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+    assert_null(strstr(world->lines, line));
+}
+
 enum child_exit { CHILD_FINE, CHILD_WRONG, CHILD_CANNOT };
 
 /* Root may open everything, so root becomes somebody else. */
@@ -488,6 +519,7 @@ int main(void)
         FILE_TEST(test_open_errors),
         FILE_TEST(test_file_limit),
         FILE_TEST(test_a_file_open_to_others_is_warned_of),
+        FILE_TEST(test_a_second_sole_user_is_warned_of),
         FILE_TEST(test_not_permitted),
         FILE_TEST(test_forgets_no_descriptor),
         FILE_TEST(test_full_disk),
