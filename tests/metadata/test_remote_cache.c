@@ -1,5 +1,6 @@
 /* What is kept between exists and get: bounded, given once, and void when it may be wrong. */
 #include "metadata/remote_cache.h"
+#include "metadata/remote_transport.h"
 #include "support/unit.h"
 
 #include <stdio.h>
@@ -136,6 +137,72 @@ static void test_it_is_bounded(void **state)
     assert_null(remote_cache_free(NULL));
 }
 
+/* ---- The client over it, asking a server that is made up and takes its time ------------------ */
+
+static struct {
+    uint64_t now_ns, takes_ns;
+    unsigned asked;
+} server;
+
+static uint64_t now_of_server(void *arg)
+{
+    (void)arg;
+    return server.now_ns;
+}
+
+static enum kvs_status ask(struct remote_transport *transport,
+                           const struct remote_question *question, int *ret_http_status,
+                           struct buffer *ret_answer, struct kvs_error *error)
+{
+    (void)transport, (void)question, (void)error;
+    server.asked++;
+    server.now_ns += server.takes_ns;
+    *ret_http_status = 200;
+    buffer_append_text(ret_answer, "{\"indices\":[5],\"checksums\":[\"0123456789abcdef\"],"
+                                   "\"generations\":[7]}");
+    return KVS_OK;
+}
+
+static struct remote_transport *close_transport(struct remote_transport *transport)
+{
+    (void)transport;
+    return NULL;
+}
+
+/* What the server does after it has answered is not in an answer that comes late. */
+static void test_an_answer_is_as_old_as_its_question(void **state)
+{
+    (void)state;
+    static const uint64_t ms_ns = 1000000;
+    char text[KEY_BYTES];
+    const struct metadata_text key = key_of(text, 1);
+    struct remote_transport transport = {.ask = ask, .close = close_transport, .url = "http://it"};
+    const struct metadata_remote_options options = {.url = "http://it",
+                                                    .timeout_ms = 5000,
+                                                    .cache_ms = 100,
+                                                    .verified_only = true,
+                                                    .transport = &transport,
+                                                    .now_ns = now_of_server};
+    const struct {
+        uint64_t takes_ms;
+        unsigned asked;
+    } cases[] = {{90, 1}, {110, 2}};
+    struct metadata_client *client;
+    assert_int_equal(metadata_remote_open(&options, &client, NULL), KVS_OK);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool there = false;
+        struct catalog_found found;
+        server.asked = 0;
+        server.takes_ns = cases[i].takes_ms * ms_ns;
+        assert_int_equal(client->ops->exists(client, &kv, &key, 1, &there, NULL), KVS_OK);
+        assert_true(there);
+        assert_int_equal(client->ops->get_page_indices(client, &kv, &key, 1, &found, NULL), KVS_OK);
+        assert_int_equal(found.page, 5);
+        assert_int_equal(server.asked, cases[i].asked);
+    }
+    client->ops->close(client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_namespaces_are_apart),
         cmocka_unit_test(test_answers_from_before_a_drop),
         cmocka_unit_test(test_it_is_bounded),
+        cmocka_unit_test(test_an_answer_is_as_old_as_its_question),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
