@@ -86,18 +86,22 @@ static bool is_held(const struct connection *c)
 
 /* ---- Reading ---------------------------------------------------------------------------------*/
 
+/* libuv reads on, up to 32 times, as long as the buffer is filled each time: 8 MiB of one peer
+ * before the others have their turn. No buffer ends that; the rest is read in the next round. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer)
 {
     (void)suggested;
-    const struct connection *c = (const struct connection *)(const void *)handle;
-    *ret_buffer = uv_buf_init(c->loop->input, LOOP_INPUT_BYTES);
+    struct connection *c = (struct connection *)(void *)handle;
+    *ret_buffer = uv_buf_init(c->loop->input, c->filled ? 0 : LOOP_INPUT_BYTES);
+    c->filled = false;
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *c = (struct connection *)(void *)stream;
-    if (n == 0)
+    if (n == 0 || n == UV_ENOBUFS)
         return;
+    c->filled = n == LOOP_INPUT_BYTES;
     c->loop->now_ms = clock_boot_ms();
     if (n < 0) {
         c->ended = true;
@@ -129,6 +133,7 @@ static void release(struct connection *c)
     buffer_done(&c->pending);
     buffer_done(&c->unsent);
     buffer_done(&c->job_answer);
+    buffer_done(&c->job_body);
     free(c);
 }
 
@@ -322,12 +327,15 @@ static void on_work(uv_work_t *work)
                           clock_mono_ns() - start_ns);
     write_answer(c, &c->job_answer, &answer, c->job_date);
     pthread_mutex_unlock(&server->slow);
+    free(c->job_body.data); /* 64 MiB take milliseconds, which the loop has not */
+    c->job_body.data = NULL;
 }
 
 static void after_work(uv_work_t *work, int status)
 {
     struct connection *c = work->data;
     c->working = false;
+    buffer_done(&c->job_body);
     if (c->freed) {
         release(c);
         return;
@@ -346,7 +354,10 @@ static void start_work(struct connection *c)
 {
     c->work.data = c;
     memcpy(c->job_date, c->loop->date, sizeof(c->job_date));
-    if (!http_keep(&c->parser) || uv_queue_work(&c->loop->uv, &c->work, on_work, after_work) != 0) {
+    bool kept = http_keep(&c->parser);
+    if (kept)
+        c->job_body = http_take_body(&c->parser);
+    if (!kept || uv_queue_work(&c->loop->uv, &c->work, on_work, after_work) != 0) {
         refuse_bytes(c, 500, "");
         return;
     }
@@ -400,8 +411,9 @@ static void look_at_head(struct connection *c)
 /* What is held of this connection's body. */
 static void count_body(struct connection *c)
 {
-    c->loop->body_bytes += c->parser.body.length - c->body_bytes;
-    c->body_bytes = c->parser.body.length;
+    size_t bytes = c->parser.body.length + c->job_body.length;
+    c->loop->body_bytes += bytes - c->body_bytes;
+    c->body_bytes = bytes;
 }
 
 /* Bodies that are gathered share a budget; beyond it the incomplete one that began first goes. */

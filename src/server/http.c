@@ -474,6 +474,13 @@ bool http_keep(struct http_parser *parser)
     return !parser->body.failed;
 }
 
+struct buffer http_take_body(struct http_parser *parser)
+{
+    struct buffer body = parser->body;
+    parser->body = (struct buffer){0};
+    return body;
+}
+
 enum http_event http_next(struct http_parser *parser, const char **at, const char *end)
 {
     switch (parser->phase) {

@@ -74,6 +74,10 @@ bool http_is_between(const struct http_parser *parser);
  * next call of http_next(); false on lack of memory. */
 bool http_keep(struct http_parser *parser);
 
+/* Gives the body of a request that was kept away, and its memory with it. Views stay valid until
+ * the caller has freed it. */
+struct buffer http_take_body(struct http_parser *parser);
+
 /* The request has been answered: its memory is not waited with until the next one comes. */
 void http_forget(struct http_parser *parser);
 

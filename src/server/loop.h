@@ -47,8 +47,10 @@ struct connection {
     uv_write_t write;
     uv_work_t work;
     struct buffer job_answer; /* of `work` */
+    struct buffer job_body;   /* of its request: freed by `work`, its length counted until after */
     char job_date[64];
     bool reading, writing, working, waits_for_start;
+    bool filled; /* its last read took all there was room for */
     bool yields; /* its turn is over, it has more input */
     bool ended;  /* the peer will send nothing more */
     bool last;   /* what is being answered is the last */

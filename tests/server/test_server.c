@@ -195,6 +195,36 @@ static void long_bodies_keep_their_place(void **state)
     finish();
 }
 
+/* A body that fills many reads is taken read by read, in turn with what others send. */
+static void a_body_of_many_reads_arrives_whole(void **state)
+{
+    (void)state;
+    enum { BYTES = 24 << 20 };
+    struct buffer head = {0};
+    char *body = malloc(BYTES);
+    assert_non_null(body);
+    memset(body, ' ', BYTES);
+    memcpy(body + BYTES - 11, "{\"keys\":[]}", 11);
+    start((struct shape){.threads = 1});
+    int fd = open_connection(), other = open_connection();
+    assert_int_equal(ask(fd, "/0/initialize", "{\"num_pages\":4}"), 204);
+    buffer_append_format(&head, "POST /0/exists HTTP/1.1\r\nContent-Length: %d\r\n\r\n", BYTES);
+    for (int i = 0; i < 3; i++) {
+        say_bytes(fd, head.data, head.length);
+        say_bytes(fd, body, BYTES / 2);
+        assert_int_equal(ask(other, "/0/exists", "{\"keys\":[]}"), 200);
+        say_bytes(fd, body + BYTES / 2, BYTES - BYTES / 2);
+        say(fd, "GET /nope HTTP/1.1\r\n\r\n");
+        assert_int_equal(hear_status(fd), 200);
+        assert_int_equal(hear_status(fd), 404);
+    }
+    free(body);
+    buffer_done(&head);
+    close(fd);
+    close(other);
+    finish();
+}
+
 static void requests_may_come_in_parts(void **state)
 {
     (void)state;
@@ -477,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connections_are_kept_and_pipelined),
         cmocka_unit_test(long_bodies_keep_their_place),
+        cmocka_unit_test(a_body_of_many_reads_arrives_whole),
         cmocka_unit_test(requests_may_come_in_parts),
         cmocka_unit_test(a_refusal_reaches_a_peer_that_is_still_sending),
         cmocka_unit_test(a_peer_that_does_not_read_holds_nobody),
