@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const uint64_t PROBE_NS = 1000 * UINT64_C(1000000), PRECEDENCE_NS = 1000 * UINT64_C(1000000);
+static const uint64_t PROBE_NS = 1000 * UINT64_C(1000000), PRECEDENCE_NS = 200 * UINT64_C(1000000);
 
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error)
