@@ -137,11 +137,30 @@ static void release(struct connection *c)
     free(c);
 }
 
+/* On a thread of libuv's pool. */
+static void on_discard(uv_work_t *work)
+{
+    struct connection *c = work->data;
+    http_parser_done(&c->parser);
+    buffer_done(&c->unsent);
+}
+
+static void after_discard(uv_work_t *work, int status)
+{
+    (void)status;
+    release(work->data);
+}
+
+/* Half of a long body, when it is given up, takes milliseconds to free. */
 static void on_closed(uv_handle_t *handle)
 {
     struct connection *c = (struct connection *)(void *)handle;
     c->freed = true;
-    if (!c->working)
+    if (c->working)
+        return;
+    c->work.data = c;
+    if (c->parser.body.capacity + c->unsent.capacity <= LOOP_FREED_MAX ||
+        uv_queue_work(&c->loop->uv, &c->work, on_discard, after_discard) != 0)
         release(c);
 }
 

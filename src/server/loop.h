@@ -13,6 +13,7 @@ enum {
     LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
     LOOP_LINGER_MS = 1000,          /* for a peer to take the last answer */
     LOOP_SHED_IDLE_MS = 1000,       /* idle for less is not shed for another connection */
+    LOOP_FREED_MAX = 1024 * 1024,   /* more is freed beside the loop, bytes */
     LOOP_KEPT_MAX = 16 * 1024,      /* a connection's buffer beyond is freed when empty, bytes */
 };
 /* See server_options.buffered_max_bytes. */

@@ -219,6 +219,10 @@ static void a_body_of_many_reads_arrives_whole(void **state)
         assert_int_equal(hear_status(fd), 200);
         assert_int_equal(hear_status(fd), 404);
     }
+    /* And one that is given up. */
+    say_bytes(fd, head.data, head.length);
+    say_bytes(fd, body, BYTES / 2);
+    assert_int_equal(ask(other, "/0/exists", "{\"keys\":[]}"), 200);
     free(body);
     buffer_done(&head);
     close(fd);
