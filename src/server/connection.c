@@ -92,7 +92,8 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
 {
     (void)suggested;
     struct connection *c = (struct connection *)(void *)handle;
-    *ret_buffer = uv_buf_init(c->loop->input, c->filled ? 0 : LOOP_INPUT_BYTES);
+    unsigned bytes = c->phase == PHASE_BODY ? LOOP_BODY_BYTES : LOOP_INPUT_BYTES;
+    *ret_buffer = uv_buf_init(c->loop->input, c->filled ? 0 : bytes);
     c->filled = false;
 }
 
@@ -101,7 +102,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
     struct connection *c = (struct connection *)(void *)stream;
     if (n == 0 || n == UV_ENOBUFS)
         return;
-    c->filled = n == LOOP_INPUT_BYTES;
+    c->filled = n == (ssize_t)buffer->len;
     c->loop->now_ms = clock_boot_ms();
     if (n < 0) {
         c->ended = true;

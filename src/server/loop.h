@@ -8,6 +8,7 @@
 
 enum {
     LOOP_INPUT_BYTES = 256 * 1024,  /* read at once, for all connections of a loop */
+    LOOP_BODY_BYTES = 64 * 1024,    /* of a body that did not come with its head: a turn */
     LOOP_FLUSH_BYTES = 1024 * 1024, /* answers gathered before they are written */
     LOOP_TURN_NS = 200 * 1000,      /* of one connection, before the others have theirs */
     LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
