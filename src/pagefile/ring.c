@@ -36,6 +36,7 @@ struct slot {
     size_t index;   /* of the I/O in the batch */
     uint64_t moved; /* bytes */
     uint64_t checksum;
+    uint64_t summed; /* bytes of a read that are in the checksum already */
     int64_t result;
 };
 
@@ -262,6 +263,20 @@ static void prepare(struct run *run, unsigned number)
     push(ring, &ring->queued, number);
 }
 
+/* What is cached is summed piece by piece, which the kernel's own copy of a whole page does not
+ * allow (0.65 of a plain loop against 0.73 with 2 MiB pages). True when that ended the I/O. */
+static bool read_cached(struct run *run, struct slot *slot)
+{
+    const struct page_io *io = &run->ios[slot->index];
+    int64_t got = transfer_read_cached(run->file, io, &slot->checksum);
+    if (got < 0 || (uint64_t)got == io->length) {
+        page_batch_end_io(run->batch, slot->index, got, slot->checksum);
+        return true;
+    }
+    slot->moved = slot->summed = (uint64_t)got;
+    return false;
+}
+
 static void start_next(struct run *run)
 {
     size_t index = run->next++;
@@ -275,13 +290,18 @@ static void start_next(struct run *run)
         run_plainly(run, index);
         return;
     }
-    unsigned number = pop(run->ring, &run->ring->idle);
-    run->ring->slots[number] = (struct slot){.index = index};
-    if (run->direction == PAGE_WRITE && io->want_checksum) {
-        run->ring->slots[number].checksum = checksum_page(io->buffer, (size_t)io->length);
-    }
     if (run->direction == PAGE_READ && io->uncached) {
         posix_fadvise(run->file->fd, (off_t)io->offset, (off_t)io->length, POSIX_FADV_DONTNEED);
+    }
+    struct slot slot = {.index = index};
+    if (run->direction == PAGE_READ && io->want_checksum && !run->file->direct &&
+        read_cached(run, &slot)) {
+        return;
+    }
+    unsigned number = pop(run->ring, &run->ring->idle);
+    run->ring->slots[number] = slot;
+    if (run->direction == PAGE_WRITE && io->want_checksum) {
+        run->ring->slots[number].checksum = checksum_page(io->buffer, (size_t)io->length);
     }
     prepare(run, number);
 }
@@ -399,7 +419,8 @@ static void finish_one(struct run *run)
     struct slot *slot = &run->ring->slots[number];
     const struct page_io *io = &run->ios[slot->index];
     if (run->direction == PAGE_READ && io->want_checksum && slot->moved == io->length) {
-        slot->checksum = checksum_page(io->buffer, (size_t)io->length);
+        slot->checksum = checksum_page_more(slot->checksum, (const char *)io->buffer + slot->summed,
+                                            (size_t)(io->length - slot->summed));
     }
     page_batch_end_io(run->batch, slot->index, slot->result, slot->checksum);
     push(run->ring, &run->ring->idle, number);

@@ -225,6 +225,15 @@ static ssize_t bounce_direct(struct transfer *transfer, enum page_direction dire
     return 0;
 }
 
+int64_t transfer_read_cached(struct page_file *file, const struct page_io *io,
+                             uint64_t *ret_checksum)
+{
+    struct transfer transfer = {.file = file, .io = io};
+    ssize_t failed = read_cached(&transfer);
+    *ret_checksum = transfer.checksum;
+    return failed < 0 ? failed : (int64_t)transfer.moved;
+}
+
 static ssize_t transfer_read(struct transfer *transfer)
 {
     const struct page_io *io = transfer->io;

@@ -25,4 +25,10 @@ int64_t transfer_run(struct page_file *file, enum page_direction direction,
                      const struct page_io *io, struct transfer_bounce *bounce,
                      const struct transfer_waiting *waiting, uint64_t *ret_checksum);
 
+/* The part of a read, from its beginning, that the page cache has: moved in pieces, each summed
+ * while it is warm. Never waits. Returns bytes (also 0), or -errno; ret_checksum is that of the
+ * bytes moved. The file is not direct, the I/O not refused. */
+int64_t transfer_read_cached(struct page_file *file, const struct page_io *io,
+                             uint64_t *ret_checksum);
+
 #endif

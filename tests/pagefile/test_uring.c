@@ -189,6 +189,36 @@ static void test_pinned_memory(void **state)
     free(memory);
 }
 
+/* Pages of which the cache has nothing, the first quarters, or all: what is read without waiting
+ * and what the ring reads make one page and one checksum. */
+static void test_partly_cached_pages(void **state)
+{
+    struct world *world = *state;
+    struct pagefile *file = open_uring(world, KVS_DIRECT_OFF);
+    if (!file) {
+        print_message("skipped: no io_uring here\n");
+        skip();
+    }
+    static char memory[PAGE * PAGES], wanted[PAGE * PAGES];
+    assert_true(write_and_read(file, memory, wanted, 1));
+    int fd = open(world->path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM), 0); /* nothing is read ahead */
+    for (int round = 0; round < 3; round++) {
+        assert_int_equal(fdatasync(fd), 0);
+        assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+        for (size_t i = 0; i < PAGES; i++) {
+            size_t cached = (i + (size_t)round) % 5 * (PAGE / 4);
+            assert_int_equal(pread(fd, memory, cached, (off_t)(i * PAGE)), cached);
+        }
+        memset(memory, 0, sizeof(memory));
+        assert_int_equal(run_all(file, PAGE_READ, memory), 0);
+        assert_memory_equal(memory, wanted, sizeof(memory));
+    }
+    close(fd);
+    file->ops->close(file);
+}
+
 struct registrar {
     struct pagefile *file;
     char *bytes;
@@ -236,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ring_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ring_fails_for_good, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_pinned_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_partly_cached_pages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_registered_by_many, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
