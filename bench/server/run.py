@@ -67,7 +67,19 @@ class Server:
             command.append("--resp")
         for name, value in settings.items():
             command += [f"--{name}", str(value)]
-        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        before = self.cpu_us()
+        outcome = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        outcome["server_us"] = (self.cpu_us() - before) / outcome["requests"]
+        return outcome
+
+    def cpu_us(self):
+        """What its threads have had of the processor, in user and kernel mode."""
+        tasks = f"/proc/{self.process.pid}/task"
+        used = 0
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/schedstat") as f:
+                used += int(f.read().split()[0])
+        return used / 1000
 
     def memory_bytes(self):
         with open(f"/proc/{self.process.pid}/status") as f:
@@ -135,12 +147,12 @@ class Results:
         outcomes = self.rows.get(case, {}).get(name)
         return statistics.median(o[what] for o in outcomes) if outcomes else None
 
-    def ratio(self, case, name, other):
+    def ratio(self, case, name, other, what="per_s"):
         """The median of the ratios of the rounds: the machine's own speed changes between rounds."""
         ours, theirs = self.rows[case].get(name), self.rows[case].get(other)
         if not theirs:
             return None
-        return statistics.median(a["per_s"] / b["per_s"] for a, b in zip(ours, theirs))
+        return statistics.median(a[what] / b[what] for a, b in zip(ours, theirs))
 
 
 def measure_lookups(servers, results, args, filled):
@@ -210,6 +222,20 @@ def print_table(results):
         print(line)
 
 
+def print_cpu(results):
+    """Rates of the fast ones say as much of the load and of waking it as of them."""
+    names = ["kvshelf", "python, no log", "redis", "bare"]
+    print(f"\n{'processor time, us a request':34}" + "".join(f"{n:>22}" for n in names) + f"{'bare / kvshelf':>22}")
+    for case in results.rows:
+        op, keys, connections = case
+        line = f"{op + ', ' + str(keys) + ' keys, ' + str(connections) + ' conn.':34}"
+        for name in names:
+            used = results.median(case, name, "server_us")
+            line += f"{'-' if used is None else f'{used:,.1f}':>22}"
+        ratio = results.ratio(case, "kvshelf", "bare", "server_us")
+        print(line + f"{'-' if ratio is None else f'{1 / ratio:.2f}':>22}")
+
+
 def measure_stalls(work, pages):
     """The worst get of 128 keys while another connection reserves and releases 128 pages without a pause and,
     in the kept server, the image of what was just filled and of what changes is written once a second. The
@@ -268,6 +294,7 @@ def main():
             measure_lookups(servers, results, args, filled)
             measure_cycles(servers, results, args, filled, number)
         print_table(results)
+        print_cpu(results)
         stalls = measure_stalls(args.work, args.pages)
         print("\nget of 128 keys while another connection releases 128 pages without a pause, five rounds:")
         for name, rounds in stalls.items():
