@@ -3,12 +3,15 @@
  * both are measured by the same program. Used by bench/server/run.py.
  *
  *   bench_load --port N --op fill|get|exists|cycle|stall [--resp] [--connections N] [--keys N]
- *              [--pages N] [--first ID] [--requests N] [--rank N]
+ *              [--pages N] [--first ID] [--requests N] [--rank N] [--pause-us N]
  *
  *   fill, cycle   reserve and confirm `keys` new keys a request, ids from --first on (Redis: MSET)
  *   get, exists   `keys` random keys among ids 0 to --pages - 1 (Redis: MGET, EXISTS)
  *   stall         get on all connections but the last, which all the while reserves `keys` new keys
  * on the next rank and releases their pages: only the gets are timed
+ *
+ * A connection waits for --pause-us between an answer and its next request: 0 measures what a
+ * server can take, a pause what requests wait for in a server that is not overloaded.
  *
  * Prints one JSON object. Latencies are of whole cycles. Any unexpected answer ends the program. */
 #include "base/clock.h"
@@ -22,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,13 +41,13 @@ struct settings {
     const char *op;
     bool resp, writes, stall;
     unsigned connections, keys, rank;
-    uint64_t pages, first, requests;
+    uint64_t pages, first, requests, pause_us;
 };
 
 struct connection {
     int fd;
     bool writes, confirming; /* this one reserves; and now says what became of it */
-    uint64_t first_id, started_ns;
+    uint64_t first_id, started_ns, due_ns;
     struct text out, confirm;
     const struct text *sending;
     size_t received;
@@ -252,6 +256,9 @@ struct run {
     struct connection connections[CONNECTIONS_MAX];
     uint32_t *latencies; /* of 100 ns */
     uint64_t sent, answered, next_id, checked, released;
+    /* A ring of those that pause; all for as long, so the first is due first. */
+    struct connection *pausing[CONNECTIONS_MAX];
+    unsigned first_pausing, pausing_count;
     int epoll;
 };
 
@@ -291,6 +298,42 @@ static void begin(struct run *run, struct connection *connection)
     send_all(connection);
 }
 
+static void begin_later(struct run *run, struct connection *connection)
+{
+    if (run->settings.pause_us == 0) {
+        begin(run, connection);
+        return;
+    }
+    connection->due_ns = clock_mono_ns() + run->settings.pause_us * 1000;
+    run->pausing[(run->first_pausing + run->pausing_count++) % CONNECTIONS_MAX] = connection;
+}
+
+static void begin_due(struct run *run)
+{
+    while (run->pausing_count > 0 && run->pausing[run->first_pausing]->due_ns <= clock_mono_ns()) {
+        struct connection *connection = run->pausing[run->first_pausing];
+        run->first_pausing = (run->first_pausing + 1) % CONNECTIONS_MAX;
+        run->pausing_count--;
+        begin(run, connection);
+    }
+}
+
+/* Waits for answers, no longer than to the next request that is due. */
+static int wait_for_events(const struct run *run, struct epoll_event events[], int max)
+{
+    enum { SILENCE_S = 60 };
+    struct timespec wait = {.tv_sec = SILENCE_S};
+    if (run->pausing_count > 0) {
+        uint64_t due = run->pausing[run->first_pausing]->due_ns, now = clock_mono_ns();
+        uint64_t ns = due > now ? due - now : 0;
+        wait = (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    }
+    int n = epoll_pwait2(run->epoll, events, max, &wait, NULL);
+    if (n == 0 && wait.tv_sec == SILENCE_S)
+        fail("no answer for a minute");
+    return n;
+}
+
 static void answered(struct run *run, struct connection *connection)
 {
     const struct settings *settings = &run->settings;
@@ -305,7 +348,7 @@ static void answered(struct run *run, struct connection *connection)
     }
     if (settings->stall && connection->writes) {
         run->released++;
-        begin(run, connection);
+        begin_later(run, connection);
         return;
     }
     uint64_t took_ns = clock_mono_ns() - connection->started_ns;
@@ -314,7 +357,7 @@ static void answered(struct run *run, struct connection *connection)
     if (!settings->writes && !settings->resp && run->checked++ < 64 &&
         (strstr(connection->in, "null") != NULL || strstr(connection->in, "false") != NULL))
         fail("a key is not there");
-    begin(run, connection);
+    begin_later(run, connection);
 }
 
 static void readable(struct run *run, struct connection *connection)
@@ -412,6 +455,8 @@ static struct settings read_settings(int argc, char **argv)
             s.first = number(value);
         else if (strcmp(name, "--requests") == 0)
             s.requests = number(value);
+        else if (strcmp(name, "--pause-us") == 0)
+            s.pause_us = number(value);
         else
             fail("unknown option");
     }
@@ -438,17 +483,17 @@ int main(int argc, char **argv)
         else
             make_lookup(&run.settings, first, &run.prepared[i]);
     }
+    prctl(PR_SET_TIMERSLACK, 1UL);
     connect_all(&run);
     uint64_t started_ns = clock_mono_ns();
     for (unsigned i = 0; i < run.settings.connections; i++)
         begin(&run, &run.connections[i]);
     while (run.answered < run.settings.requests) {
         struct epoll_event events[64];
-        int n = epoll_wait(run.epoll, events, 64, 60000);
-        if (n == 0)
-            fail("no answer for a minute");
+        int n = wait_for_events(&run, events, 64);
         for (int i = 0; i < n; i++)
             readable(&run, events[i].data.ptr);
+        begin_due(&run);
     }
     print(&run, clock_mono_ns() - started_ns);
     return 0;

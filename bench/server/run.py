@@ -237,18 +237,20 @@ def print_cpu(results):
 
 
 def measure_stalls(work, pages):
-    """The worst get of 128 keys while another connection reserves and releases 128 pages without a pause and,
-    in the kept server, the image of what was just filled and of what changes is written once a second. The
-    writer of images may use the other core; the server in memory shows what is the machine's own doing."""
+    """The worst get of 128 keys while another connection reserves and releases 128 pages and, in the kept
+    server, the image of what was just filled and of what changes is written once a second. With pauses, so
+    that neither core is overloaded, and without, where a thread waits for its core as well. The writer of
+    images may use the other core; the server in memory shows what is the machine's own doing."""
     outcomes = {}
     for name, flags in (("kept", ["--data-dir", os.path.join(work, "stalls")]), ("in memory", [])):
         server = Server(name, [os.path.join(BUILD, "kvshelf"), "serve", "--port", "{port}", "--threads", "1",
                                "--lease", "0", "--quarantine", "0", *flags], cores=f"{SERVER_CORE},{LOAD_CORE}")
         filled = fill(server, pages)
         server.post("/1/initialize", {"num_pages": pages})
-        rounds = [server.load(op="stall", keys=128, connections=4, pages=filled, requests=100000,
-                              first=(4 + i) * 10**10) for i in range(5)]
-        outcomes[name] = rounds
+        for pause_us, manner in ((200, "pauses of 0.2 ms"), (0, "without a pause")):
+            outcomes[f"{name}, {manner}"] = [
+                server.load(op="stall", keys=128, connections=4, pages=filled, requests=100000,
+                            first=(4 + i) * 10**10, **{"pause-us": pause_us}) for i in range(5)]
         server.stop()
     return outcomes
 
@@ -296,7 +298,7 @@ def main():
         print_table(results)
         print_cpu(results)
         stalls = measure_stalls(args.work, args.pages)
-        print("\nget of 128 keys while another connection releases 128 pages without a pause, five rounds:")
+        print("\nget of 128 keys while another connection reserves and releases 128 pages, five rounds:")
         for name, rounds in stalls.items():
             print(f"  {name}: p50 {statistics.median(r['p50_us'] for r in rounds):.0f} us, p99 "
                   f"{statistics.median(r['p99_us'] for r in rounds):.0f} us, worst of each round "
