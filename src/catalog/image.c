@@ -529,10 +529,6 @@ enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
     header.unsettled_origin = unsettled_until_ms != 0 ? (uint32_t)image->origin : 0;
     memcpy(header.boot_id, image->owner.boot_id, sizeof(header.boot_id));
 
-    /* A run that was killed between the image and `token` is in the image as `next_token`, which is
-     * about to be written over. */
-    if (block->next_token != 0 && block->next_token == image->header.token)
-        __atomic_store_n(&block->token, block->next_token, __ATOMIC_SEQ_CST);
     /* A start that died before its last store is known by its next_token only: that must not be
      * overwritten while the image still holds the same. */
     if (block->next_token != 0 && block->next_token == image->header.token)
@@ -577,24 +573,54 @@ static enum kvs_status make_anew(struct image *image, struct kvs_error *error)
     return KVS_OK;
 }
 
-enum kvs_status image_look_after(struct image *image, bool *ret_anew, struct kvs_error *error)
+/* The same file, whose bytes are gone. */
+static enum kvs_status grow_again(struct image *image, struct kvs_error *error)
+{
+    struct image_header header = image->header;
+    int failure = write_new(image->dir, image->fd, &header);
+    if (failure != 0)
+        return io_error(error, "grow", image->path, failure, image_base_bytes(header.num_pages));
+    image->header = header;
+    image->copy = IMAGE_COPIES - 1;
+    image->file_bytes = image_base_bytes(header.num_pages);
+    return KVS_OK;
+}
+
+/* KVS_OK and IMAGE_KEPT, or what is to be done, or an error. */
+static enum kvs_status find_loss(const struct image *image, enum image_loss *ret_loss,
+                                 struct kvs_error *error)
 {
     struct stat held, named;
     if (fstat(image->fd, &held) != 0)
         return io_error(error, "look at", image->path, errno, 0);
     if (fstatat(image->dir->fd, image->name, &named, AT_SYMLINK_NOFOLLOW) == 0) {
-        if (held.st_dev == named.st_dev && held.st_ino == named.st_ino)
-            return KVS_OK;
-        return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path,
-                         "another file was put in its place");
+        if (held.st_dev != named.st_dev || held.st_ino != named.st_ino)
+            return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path,
+                             "another file was put in its place");
+        *ret_loss = (uint64_t)held.st_size < image_base_bytes(image->header.num_pages) ? IMAGE_CUT
+                                                                                       : IMAGE_KEPT;
+    } else {
+        if (errno != ENOENT)
+            return io_error(error, "look at", image->path, errno, 0);
+        *ret_loss = IMAGE_REMOVED;
     }
-    if (errno != ENOENT)
-        return io_error(error, "look at", image->path, errno, 0);
-    if (image_is_mapped(image))
-        return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path, "it was removed");
-    enum kvs_status status = make_anew(image, error);
+    if (*ret_loss != IMAGE_KEPT && image_is_mapped(image))
+        return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path,
+                         *ret_loss == IMAGE_CUT ? "it was cut" : "it was removed");
+    return KVS_OK;
+}
+
+enum kvs_status image_look_after(struct image *image, enum image_loss *ret_loss,
+                                 struct kvs_error *error)
+{
+    enum image_loss loss = IMAGE_KEPT;
+    enum kvs_status status = find_loss(image, &loss, error);
+    if (status == KVS_OK && loss == IMAGE_REMOVED)
+        status = make_anew(image, error);
+    if (status == KVS_OK && loss == IMAGE_CUT)
+        status = grow_again(image, error);
     if (status == KVS_OK)
-        *ret_anew = true;
+        *ret_loss = loss;
     return status;
 }
 

@@ -75,11 +75,14 @@ const char *image_path(const struct image *image);
 /* bytes_per_page and fingerprint, written with the next commit. */
 void image_set_identity(struct image *image, uint64_t bytes_per_page, const char *fingerprint);
 
-/* Whether the file is still under its name. One that was removed is made anew (*ret_anew): it holds
- * a header and no slot, so that every slot must be written. Errors: KVS_ERR_CATALOG_DISPLACED
- * (another file is there, and is left alone; or the image was mapped and is gone),
- * KVS_ERR_CATALOG_IO, KVS_ERR_NO_SPACE. */
-enum kvs_status image_look_after(struct image *image, bool *ret_anew, struct kvs_error *error);
+/* What was done to the file behind our back. */
+enum image_loss { IMAGE_KEPT, IMAGE_REMOVED, IMAGE_CUT };
+/* Whether the file is still there, whole and under its name. One that was removed or cut is made
+ * anew (*ret_loss): it holds a header and not every slot, so that all of them must be written.
+ * Errors: KVS_ERR_CATALOG_DISPLACED (another file is there, and is left alone; or the image was
+ * mapped and is gone), KVS_ERR_CATALOG_IO, KVS_ERR_NO_SPACE. */
+enum kvs_status image_look_after(struct image *image, enum image_loss *ret_loss,
+                                 struct kvs_error *error);
 
 /* Writes changed slots; they are not safe before the commit. Errors: KVS_ERR_CATALOG_IO,
  * KVS_ERR_NO_SPACE. After a failure every slot must be written again. */

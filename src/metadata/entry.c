@@ -298,19 +298,19 @@ static void note_result(struct registry_entry *entry, enum kvs_status status, ui
     }
 }
 
-/* Under image_lock. A file that was removed has been made anew: all slots go into it. */
+/* Under image_lock. A file that was removed or cut has been made anew: all slots go into it. */
 static enum kvs_status look_after_image(struct registry_entry *entry, struct kvs_error *error)
 {
-    bool anew = false;
-    enum kvs_status status = image_look_after(entry->image, &anew, error);
-    if (!anew)
+    enum image_loss loss = IMAGE_KEPT;
+    enum kvs_status status = image_look_after(entry->image, &loss, error);
+    if (status != KVS_OK || loss == IMAGE_KEPT)
         return status;
     pthread_mutex_lock(&entry->lock);
     catalog_mark_all_changed(entry->catalog);
     pthread_mutex_unlock(&entry->lock);
     log_line(&entry->options->log, KVS_LOG_WARNING,
-             "%s was removed while it was in use, and is written anew from memory.",
-             image_path(entry->image));
+             "%s was %s while it was in use, and is written anew from memory.",
+             image_path(entry->image), loss == IMAGE_CUT ? "cut" : "removed");
     return status;
 }
 

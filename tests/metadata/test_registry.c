@@ -680,7 +680,7 @@ static void image_of(char path[KEPT_PATH_BYTES + 32])
     snprintf(path, KEPT_PATH_BYTES + 32, "%s/0.kv.kvc", place.dir);
 }
 
-static void lose_the_image(struct registry *registry)
+static void remove_the_image(struct registry *registry)
 {
     char image[KEPT_PATH_BYTES + 32];
     image_of(image);
@@ -690,17 +690,26 @@ static void lose_the_image(struct registry *registry)
     assert_int_equal(registry_sync(registry, &error), KVS_OK);
 }
 
-static void a_removed_image_is_made_anew(void **state)
+static void cut_the_image(struct registry *registry)
 {
-    (void)state;
+    char image[KEPT_PATH_BYTES + 32];
+    image_of(image);
+    store_three(registry);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_int_equal(truncate(image, 0), 0);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+}
+
+static void is_made_anew(void (*lose)(struct registry *), const char *said)
+{
     struct registry *registry = open_kept();
     assert_int_equal(initialize(registry, 0, "kv", 64), KVS_OK);
-    lose_the_image(registry);
-    const char *line = strstr(kept_log_text, "was removed while it was in use");
+    lose(registry);
+    const char *line = strstr(kept_log_text, said);
     assert_non_null(line);
     store(registry, 10);
     assert_int_equal(registry_sync(registry, &error), KVS_OK);
-    assert_null(strstr(line + 1, "was removed while it was in use"));
+    assert_null(strstr(line + 1, said));
     kept_lose_shm(&place); /* all of it is in the new file */
     registry_close(registry);
     registry = open_kept();
@@ -708,10 +717,22 @@ static void a_removed_image_is_made_anew(void **state)
     assert_int_equal(registry_drop(registry, 0, "kv", &error), KVS_OK);
     registry_close(registry);
 
-    killed_after(lose_the_image); /* the live array goes on belonging to it */
+    killed_after(lose); /* the live array goes on belonging to it */
     registry = open_kept();
     assert_true(is_there(registry, 0) && is_there(registry, 1) && is_there(registry, 2));
     registry_close(registry);
+}
+
+static void a_removed_image_is_made_anew(void **state)
+{
+    (void)state;
+    is_made_anew(remove_the_image, "was removed while it was in use");
+}
+
+static void a_cut_image_is_made_anew(void **state)
+{
+    (void)state;
+    is_made_anew(cut_the_image, "was cut while it was in use");
 }
 
 static void another_file_in_the_images_place_is_left_alone(void **state)
@@ -938,6 +959,7 @@ int main(void)
         TEST(a_forked_child_leaves_files_alone),
         TEST(a_failing_image_is_seen_and_written_again),
         TEST(a_removed_image_is_made_anew),
+        TEST(a_cut_image_is_made_anew),
         TEST(another_file_in_the_images_place_is_left_alone),
         TEST(a_drop_holds_no_request_up),
         TEST(a_drop_that_failed_changes_nothing),
