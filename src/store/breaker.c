@@ -51,14 +51,19 @@ static void trip(struct breaker *breaker, uint64_t now_ns)
     breaker->open = true;
     breaker->probing = false;
     breaker->until_ns = now_ns + breaker->pause_ns;
+    breaker->changed_ns = now_ns;
     atomic_fetch_add_explicit(&breaker->trips, 1, memory_order_relaxed);
 }
 
-bool breaker_report(struct breaker *breaker, uint64_t now_ns, uint64_t successes, uint64_t failures,
-                    bool at_once)
+bool breaker_report(struct breaker *breaker, uint64_t began_ns, uint64_t now_ns, uint64_t successes,
+                    uint64_t failures, bool at_once)
 {
     bool tripped = false;
     pthread_mutex_lock(&breaker->mutex);
+    if (successes == 0 && failures > 0 && began_ns < breaker->changed_ns) {
+        pthread_mutex_unlock(&breaker->mutex);
+        return false;
+    }
     if (successes > 0)
         breaker->failures = 0;
     else if (failures >= UINT32_MAX - breaker->failures)
@@ -74,6 +79,7 @@ bool breaker_report(struct breaker *breaker, uint64_t now_ns, uint64_t successes
         } else if (successes > 0) {
             breaker->open = breaker->probing = false;
             breaker->pause_ns = 0;
+            breaker->changed_ns = now_ns;
         } else {
             breaker->probing = false;
         }

@@ -21,6 +21,7 @@ struct breaker {
     uint32_t failures; /* in a row */
     bool open, probing;
     uint64_t pause_ns, until_ns;
+    uint64_t changed_ns; /* when it last opened or closed */
     _Atomic uint64_t trips;
 };
 
@@ -35,11 +36,12 @@ enum breaker_answer breaker_ask(struct breaker *breaker, uint64_t now_ns);
  * answered with another one. */
 bool breaker_closed(struct breaker *breaker);
 
-/* What came of what was tried; any success ends the row of failures. `at_once`: trip whatever the
- * count (the disk is full, the call ran into its deadline). Returns true when this call tripped it,
- * for the one log line. */
-bool breaker_report(struct breaker *breaker, uint64_t now_ns, uint64_t successes, uint64_t failures,
-                    bool at_once);
+/* What came of what was tried from `began_ns` on; any success ends the row of failures. `at_once`:
+ * trip whatever the count (the disk is full, the call ran into its deadline). A failure of what
+ * began before the breaker last opened or closed is old news, and says nothing. Returns true when
+ * this call tripped it, for the one log line. */
+bool breaker_report(struct breaker *breaker, uint64_t began_ns, uint64_t now_ns, uint64_t successes,
+                    uint64_t failures, bool at_once);
 
 /* Nothing was tried after all: the next caller probes. */
 void breaker_cancel(struct breaker *breaker);

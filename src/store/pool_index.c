@@ -8,6 +8,8 @@
 #include <stdio.h>
 
 static const uint64_t PROBE_NS = 1000 * UINT64_C(1000000), PRECEDENCE_NS = 200 * UINT64_C(1000000);
+/* Clients count in milliseconds: with less left a question is not asked at all. */
+static const uint64_t LEAST_NS = UINT64_C(1000000);
 
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error)
@@ -49,15 +51,15 @@ struct attempt {
     uint64_t began_ns;
 };
 
-/* Each question may take what the call has left: false when that is nothing. */
+/* Each question may take what the call has left: false when that is too little. */
 static bool begin(struct attempt *attempt)
 {
     attempt->scope = attempt->pool->scope;
+    attempt->began_ns = store_now_ns(attempt->store);
     if (!attempt->time->limited)
         return true;
     attempt->scope.left_ns = attempt->time->left_ns;
-    attempt->began_ns = store_now_ns(attempt->store);
-    if (attempt->time->left_ns > 0)
+    if (attempt->time->left_ns >= LEAST_NS)
         return true;
     const struct kvs_store_options *options = &attempt->store->config.options;
     char seconds[32];
@@ -97,8 +99,8 @@ static void report(struct attempt *attempt)
      * short time of `exists` may pass on a busy machine, or while a new connection is made. */
     bool at_once = !attempt->quick && (attempt->status == KVS_ERR_REMOTE_UNREACHABLE ||
                                        attempt->status == KVS_ERR_REMOTE_DEADLINE);
-    bool tripped = breaker_report(&store->metadata_breaker, now_ns, attempt->answered ? 1 : 0,
-                                  attempt->answered ? 0 : 1, at_once);
+    bool tripped = breaker_report(&store->metadata_breaker, attempt->began_ns, now_ns,
+                                  attempt->answered ? 1 : 0, attempt->answered ? 0 : 1, at_once);
     if (attempt->answered)
         return;
     stats_add(&store->stats, STAT_METADATA_ERRORS, 1);
@@ -133,7 +135,7 @@ static bool probe(struct attempt *attempt)
         report(attempt);
         return false;
     }
-    breaker_report(&store->metadata_breaker, store_now_ns(store), 1, 0, false);
+    breaker_report(&store->metadata_breaker, attempt->began_ns, store_now_ns(store), 1, 0, false);
     return true;
 }
 

@@ -176,7 +176,7 @@ static void run_batch(struct kvs_store *store, struct pool *pool, struct chunk *
 }
 
 static void report(struct kvs_store *store, struct pool *pool, enum page_direction direction,
-                   const struct totals *totals)
+                   uint64_t began_ns, const struct totals *totals)
 {
     bool reading = direction == PAGE_READ;
     uint64_t failures = totals->errors + totals->shorts + totals->overdue;
@@ -192,7 +192,7 @@ static void report(struct kvs_store *store, struct pool *pool, enum page_directi
         return;
     }
     bool at_once = totals->no_space || totals->overdue > 0;
-    bool tripped = breaker_report(breaker, now_ns, totals->successes, failures, at_once);
+    bool tripped = breaker_report(breaker, began_ns, now_ns, totals->successes, failures, at_once);
     if (failures == 0)
         return;
     struct limiter *lines = reading ? &store->read_lines : &store->write_lines;
@@ -236,7 +236,7 @@ void pool_transfer(struct kvs_store *store, struct pool *pool, struct chunk *chu
         return;
     chunk->transfers += n;
     struct totals totals = {0};
-    uint64_t taken = 0;
+    uint64_t taken = 0, began_ns = store_now_ns(store);
     if (direction == PAGE_WRITE && !pool->info.needs_deadline) {
         taken = n * pool->bytes_per_page;
         inflight_take(store->inflight, taken, 0);
@@ -247,5 +247,5 @@ void pool_transfer(struct kvs_store *store, struct pool *pool, struct chunk *chu
                   uncached, deadline_ns, &totals);
     if (taken != 0)
         inflight_give(store->inflight, taken);
-    report(store, pool, direction, &totals);
+    report(store, pool, direction, began_ns, &totals);
 }

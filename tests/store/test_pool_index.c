@@ -15,8 +15,8 @@ static const uint64_t ms_ns = 1000000;
 
 static struct server {
     struct remote_transport transport;
-    uint64_t now_ns, takes_ms, asked, timeout_ms; /* the last one's */
-    bool forgetful;                               /* it answers 404 but to initialize */
+    uint64_t now_ns, takes_ms, takes_us_more, asked, timeout_ms; /* the last one's */
+    bool forgetful; /* it answers 404 but to initialize */
     char operations[32][40];
 } server;
 
@@ -56,7 +56,7 @@ static enum kvs_status ask(struct remote_transport *transport,
         server.now_ns += question->timeout_ms * ms_ns;
         return error_set(error, KVS_ERR_REMOTE_DEADLINE, transport->url, "0");
     }
-    server.now_ns += server.takes_ms * ms_ns;
+    server.now_ns += server.takes_ms * ms_ns + server.takes_us_more * 1000;
     *ret_http_status = 200;
     if (server.forgetful && strcmp(operation, "initialize") != 0) {
         *ret_http_status = 404;
@@ -145,6 +145,20 @@ static void test_a_large_batch_has_one_deadline(void **state)
     assert_int_equal(stats.metadata_breaker_trips, 1);
 }
 
+/* A server that has answered everything is not left alone for a time that was as good as over. */
+static void test_less_than_a_millisecond_is_nothing(void **state)
+{
+    (void)state;
+    server.takes_ms = 2499;
+    server.takes_us_more = 750;
+    kvs_store_batch_get(store, KVS_POOL_KV, KEYS, keys, buffers, results);
+    assert_int_equal(server.asked, 2);
+    struct kvs_store_stats stats;
+    kvs_store_get_stats(store, &stats);
+    assert_int_equal(stats.metadata_breaker_trips, 0);
+    assert_int_equal(stats.missed_metadata, CHUNK_KEYS_MAX);
+}
+
 static void test_exists_has_its_short_one(void **state)
 {
     (void)state;
@@ -183,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_large_batch_has_one_deadline, begin, finish),
+        cmocka_unit_test_setup_teardown(test_less_than_a_millisecond_is_nothing, begin, finish),
         cmocka_unit_test_setup_teardown(test_exists_has_its_short_one, begin, finish),
         cmocka_unit_test_setup_teardown(test_initializing_again_is_in_time, begin, finish),
         cmocka_unit_test_setup_teardown(test_a_delete_tells_that_its_time_was_over, begin, finish),
