@@ -177,8 +177,9 @@ static void warn_of_others(const struct page_file *file)
     }
 }
 
-/* The lock is on a byte that no file has, so that it is in nobody's way, and goes with the last
- * descriptor, also of a process that is killed. On a network it would be a call to a server. */
+/* Stores that share an index share the lock, a store that has one of its own wants it alone. It is
+ * on a byte that no file has, so that it is in nobody's way, and goes with the last descriptor,
+ * also of a process that is killed. On a network it would be a call to a server. */
 static bool lock_use(int fd, short type)
 {
     struct flock lock = {
@@ -186,13 +187,27 @@ static bool lock_use(int fd, short type)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES);
 }
 
-static void warn_of_another_user(const struct page_file *file)
+/* False when somebody is in the way. Tried again later, too: the next one in the way of this file
+ * must hear of it. */
+static bool take_use(struct page_file *file)
 {
-    if (!file->sole || file->filesystem.network || lock_use(file->fd, F_WRLCK)) {
+    if (file->index == PAGEFILE_INDEX_NOBODYS || file->filesystem.network) {
+        return true;
+    }
+    if (!file->locked) {
+        file->locked = lock_use(file->fd, file->index == PAGEFILE_INDEX_OWN ? F_WRLCK : F_RDLCK);
+    }
+    return file->locked;
+}
+
+static void warn_of_another_user(struct page_file *file)
+{
+    file->locked = false;
+    if (take_use(file)) {
         return;
     }
     log_line(&file->log, KVS_LOG_WARNING,
-             "%s is in use by another store that has an index of its own: each overwrites the "
+             "%s is in use by another store that has another index: each overwrites the "
              "other's pages, which are misses then (reads stay true). Give each a file_path_prefix "
              "of its own, or both one metadata_server_url.",
              file->path);
@@ -336,7 +351,7 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
                                .path = path,
                                .size = options->file_size,
                                .bytes_per_page = options->bytes_per_page,
-                               .sole = options->sole,
+                               .index = options->index,
                                .filesystem = filesystem_of(fd),
                                .owner = getpid(),
                                .log = options->log};
@@ -353,7 +368,7 @@ void page_file_done(struct page_file *file)
 {
     if (file->fd >= 0) {
         /* By name: an io_uring may hold the file a moment longer, a child even for good. */
-        if (file->sole && !page_file_forked(file)) {
+        if (file->locked && !page_file_forked(file)) {
             lock_use(file->fd, F_UNLCK);
         }
         close(file->fd);
@@ -424,6 +439,7 @@ enum kvs_status page_file_check(struct page_file *file, struct kvs_error *error)
     if (held.st_dev != named.st_dev || held.st_ino != named.st_ino) {
         return reopen(file, error);
     }
+    take_use(file);
     if ((uint64_t)held.st_size >= file->size) {
         return KVS_OK;
     }

@@ -19,7 +19,8 @@ struct page_file {
     char *path; /* absolute: the process may change its directory */
     uint64_t size, bytes_per_page;
     struct filesystem filesystem;
-    bool sole;             /* see struct pagefile_options */
+    enum pagefile_index index;
+    bool locked;           /* nobody with another index is known to use it */
     bool direct;           /* fd has O_DIRECT */
     uint32_t memory_align; /* of buffers, when direct; 1 otherwise */
     uint32_t offset_align; /* of offsets and lengths, when direct; 1 otherwise */

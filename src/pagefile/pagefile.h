@@ -45,6 +45,13 @@ bool page_batch_idle(struct page_batch *batch);
  * NULL allowed; returns NULL. */
 struct page_batch *page_batch_abandon(struct page_batch *batch);
 
+/* Who knows what is where in the file that is opened. */
+enum pagefile_index {
+    PAGEFILE_INDEX_NOBODYS, /* the opener only looks */
+    PAGEFILE_INDEX_SHARED,  /* the index is a server's */
+    PAGEFILE_INDEX_OWN,     /* the opener alone */
+};
+
 struct pagefile_options {
     const char *path;
     uint64_t file_size;      /* bytes; the file is grown to this, never cut */
@@ -52,7 +59,7 @@ struct pagefile_options {
     uint32_t threads;        /* numjobs, at least 1 */
     uint32_t entries;        /* I/Os in flight per thread, at least 1 */
     enum kvs_direct direct;
-    bool sole; /* what is in the file is known to its opener alone: two such are warned of */
+    enum pagefile_index index; /* a file of two indexes is warned of */
     struct logger log;
 };
 

@@ -53,8 +53,9 @@ static enum kvs_status open_file(struct kvs_store *store, struct pool *pool,
         .threads = options->numjobs,
         .entries = options->entries,
         .direct = options->direct,
-        .sole =
-            pool->writes && options->metadata_server_url == NULL && store->parts.metadata == NULL,
+        .index = options->metadata_server_url == NULL && store->parts.metadata == NULL
+                     ? PAGEFILE_INDEX_OWN
+                     : PAGEFILE_INDEX_SHARED,
         .log = store->log,
     };
     enum kvs_status status =

@@ -245,32 +245,60 @@ static void test_a_file_open_to_others_is_warned_of(void **state)
 }
 
 /* Two indexes over one file: reads stay true by their checksums, and nothing else would tell. */
-static void test_a_second_sole_user_is_warned_of(void **state)
+static void test_a_second_index_is_warned_of(void **state)
 {
     struct world *world = *state;
     static const char line[] = "is in use by another store";
     char path[128];
     snprintf(path, sizeof(path), "%s/pages.bin", world->dir);
     struct pagefile_options options = options_for(world, path);
-    struct pagefile *first = NULL;
-    options.sole = true;
-    assert_int_equal(pagefile_open(KVS_IO_POSIX, &options, &first, NULL), KVS_OK);
-    assert_null(strstr(world->lines, line));
-    options.sole = false; /* a reader that has its index from elsewhere */
-    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
-    assert_null(strstr(world->lines, line));
-    options.sole = true;
-    assert_int_equal(open_and_close(&options, NULL), KVS_OK);
-    assert_non_null(strstr(world->lines, line));
+    static const struct {
+        enum pagefile_index first, second;
+        bool warned;
+    } cases[] = {
+        {PAGEFILE_INDEX_OWN, PAGEFILE_INDEX_OWN, true},
+        {PAGEFILE_INDEX_OWN, PAGEFILE_INDEX_SHARED, true},
+        {PAGEFILE_INDEX_OWN, PAGEFILE_INDEX_NOBODYS, false},
+        {PAGEFILE_INDEX_SHARED, PAGEFILE_INDEX_OWN, true},
+        {PAGEFILE_INDEX_SHARED, PAGEFILE_INDEX_SHARED, false},
+        {PAGEFILE_INDEX_NOBODYS, PAGEFILE_INDEX_OWN, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pagefile *first = NULL;
+        options.index = cases[i].first;
+        assert_int_equal(pagefile_open(KVS_IO_POSIX, &options, &first, NULL), KVS_OK);
+        assert_null(strstr(world->lines, line));
+        options.index = cases[i].second;
+        assert_int_equal(open_and_close(&options, NULL), KVS_OK);
+        assert_int_equal(strstr(world->lines, line) != NULL, cases[i].warned);
+        first->ops->close(first);
+        world->lines[0] = '\0';
+    }
+}
 
-    world->lines[0] = '\0'; /* the warning follows the file that takes the first one's place */
-    assert_int_equal(unlink(path), 0);
+static void test_the_warning_follows_the_file(void **state)
+{
+    struct world *world = *state;
+    static const char line[] = "is in use by another store";
+    char path[128];
+    snprintf(path, sizeof(path), "%s/pages.bin", world->dir);
+    struct pagefile_options options = options_for(world, path);
+    options.index = PAGEFILE_INDEX_OWN;
+    struct pagefile *first = NULL, *second = NULL;
+    assert_int_equal(pagefile_open(KVS_IO_POSIX, &options, &first, NULL), KVS_OK);
+    assert_int_equal(unlink(path), 0); /* another file takes its place */
     assert_int_equal(first->ops->check(first, NULL), KVS_ERR_FILE_CHANGED);
     assert_null(strstr(world->lines, line));
+    assert_int_equal(pagefile_open(KVS_IO_POSIX, &options, &second, NULL), KVS_OK);
+    assert_non_null(strstr(world->lines, line));
+
+    world->lines[0] = '\0';
+    first->ops->close(first); /* the second one is still there */
+    assert_int_equal(second->ops->check(second, NULL), KVS_OK);
     assert_int_equal(open_and_close(&options, NULL), KVS_OK);
     assert_non_null(strstr(world->lines, line));
     world->lines[0] = '\0';
-    first->ops->close(first);
+    second->ops->close(second);
     assert_int_equal(open_and_close(&options, NULL), KVS_OK);
     assert_null(strstr(world->lines, line));
 }
@@ -519,7 +547,8 @@ int main(void)
         FILE_TEST(test_open_errors),
         FILE_TEST(test_file_limit),
         FILE_TEST(test_a_file_open_to_others_is_warned_of),
-        FILE_TEST(test_a_second_sole_user_is_warned_of),
+        FILE_TEST(test_a_second_index_is_warned_of),
+        FILE_TEST(test_the_warning_follows_the_file),
         FILE_TEST(test_not_permitted),
         FILE_TEST(test_forgets_no_descriptor),
         FILE_TEST(test_full_disk),
