@@ -171,11 +171,11 @@ enum kvs_status entry_create(const struct registry_options *options, const struc
 
 /* ---- Identity ----*/
 
-/* "262144", or words where the size was never stated. */
-static const char *bytes_text(uint64_t bytes, struct number_text *text)
+/* "262144", or words where the number was never stated. */
+static const char *stated(uint64_t number, struct number_text *text)
 {
-    *text = number_text_of((long long)bytes);
-    return bytes == 0 ? "an unstated number of" : text->text;
+    *text = number_text_of((long long)number);
+    return number == 0 ? "an unstated number of" : text->text;
 }
 
 enum kvs_status entry_match(const struct registry_entry *entry, uint64_t num_pages,
@@ -186,11 +186,10 @@ enum kvs_status entry_match(const struct registry_entry *entry, uint64_t num_pag
     bool bytes_differ = bytes_per_page != 0 && entry->bytes_per_page != 0 &&
                         bytes_per_page != entry->bytes_per_page;
     if (pages_differ || bytes_differ) {
-        struct number_text held, asked;
+        struct number_text held, asked, asked_pages;
         return error_set(error, KVS_ERR_GEOMETRY_DIFFERS, NUM(entry->rank), entry->ns,
-                         NUM(entry->num_pages), bytes_text(entry->bytes_per_page, &held),
-                         NUM(num_pages != 0 ? num_pages : entry->num_pages),
-                         bytes_text(bytes_per_page, &asked));
+                         NUM(entry->num_pages), stated(entry->bytes_per_page, &held),
+                         stated(num_pages, &asked_pages), stated(bytes_per_page, &asked));
     }
     if (fingerprint != NULL && fingerprint[0] != 0 && entry->fingerprint[0] != 0 &&
         strcmp(fingerprint, entry->fingerprint) != 0)

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 static const uint64_t PROBE_NS = 1000 * UINT64_C(1000000), PRECEDENCE_NS = 200 * UINT64_C(1000000);
 /* Clients count in milliseconds: with less left a question is not asked at all. */
@@ -17,6 +18,20 @@ enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool
     return store->metadata->ops->initialize(store->metadata, &pool->scope, pool->num_pages, error);
 }
 
+/* A question states the size of a page alone, so whoever refuses it cannot know how many pages this
+ * store would have. */
+static void state_pages_asked(struct kvs_error *failure, const struct pool *pool)
+{
+    static const char before[] = " and cannot become ";
+    char *at = NULL;
+    for (char *found = failure->message; (found = strstr(found, before)) != NULL; found++)
+        at = found;
+    if (at != NULL)
+        snprintf(at, sizeof(failure->message) - (size_t)(at - failure->message),
+                 "%s%" PRIu64 " pages of %" PRIu64 " bytes", before, (uint64_t)pool->num_pages,
+                 (uint64_t)pool->scope.bytes_per_page);
+}
+
 enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
                                  struct kvs_error *error)
 {
@@ -25,6 +40,8 @@ enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *poo
         store->metadata->ops->exists(store->metadata, &pool->scope, NULL, 0, NULL, &failure);
     if (status != KVS_ERR_GEOMETRY_DIFFERS && status != KVS_ERR_FINGERPRINT_DIFFERS)
         return KVS_OK; /* what else there is to say initialize will say */
+    if (status == KVS_ERR_GEOMETRY_DIFFERS)
+        state_pages_asked(&failure, pool);
     if (error != NULL)
         *error = failure;
     return status;

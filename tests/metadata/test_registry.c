@@ -238,6 +238,7 @@ static void geometry_and_fingerprint(void **state)
     assert_int_equal(registry_check(entry, 0, NULL, &error), KVS_OK);
     assert_int_equal(registry_check(entry, 4096, "model a", &error), KVS_OK);
     assert_int_equal(registry_check(entry, 1, "model a", &error), KVS_ERR_GEOMETRY_DIFFERS);
+    assert_non_null(strstr(error.message, "become an unstated number of pages of 1 bytes"));
     assert_int_equal(registry_check(entry, 0, "model c", &error), KVS_ERR_FINGERPRINT_DIFFERS);
     registry_unlock(entry);
     registry_close(registry);
