@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/commands.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,17 +47,43 @@ double bench_median(double numbers[], size_t n)
 
 /* ---- The command -----------------------------------------------------------------------------*/
 
+enum { OWN_OPTIONS_MAX = 8 };
+
+/* `own`: the options that mean nothing to the other. */
 static const struct {
     const char *name;
     int (*run)(const struct cli *cli);
-} benches[] = {{"catalog", bench_catalog}, {"pages", bench_pages}};
+    const char *own[OWN_OPTIONS_MAX];
+} benches[] = {
+    {"catalog", bench_catalog, {"pages", "seconds"}},
+    {"pages", bench_pages, {"size", "depth", "rounds", "turn", "fio"}},
+};
+enum { BENCHES = sizeof benches / sizeof benches[0] };
+
+/* An option that would be ignored is a mistake: somebody believes that it counts. */
+static enum kvs_status refuse_options_of_others(const struct cli *cli, size_t mine,
+                                                struct kvs_error *error)
+{
+    for (size_t i = 0; i < BENCHES; i++) {
+        for (size_t o = 0; i != mine && benches[i].own[o] != NULL; o++) {
+            if (cli_has(cli, benches[i].own[o])) {
+                char problem[96];
+                snprintf(problem, sizeof problem, "--%s is for bench %s", benches[i].own[o],
+                         benches[i].name);
+                return error_set(error, KVS_ERR_USAGE_ARGUMENTS, "bench", problem);
+            }
+        }
+    }
+    return KVS_OK;
+}
 
 static int run(const struct cli *cli)
 {
-    for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
-        if (strcmp(cli_argument(cli, 0), benches[i].name) == 0)
-            return benches[i].run(cli);
     struct kvs_error error;
+    for (size_t i = 0; i < BENCHES; i++)
+        if (strcmp(cli_argument(cli, 0), benches[i].name) == 0)
+            return refuse_options_of_others(cli, i, &error) == KVS_OK ? benches[i].run(cli)
+                                                                      : cli_fail(cli, &error);
     error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "bench",
               "what can be measured is 'catalog' or 'pages': kvshelf bench pages");
     return cli_fail(cli, &error);
@@ -98,7 +125,9 @@ const struct cli_command cli_bench = {
         "and without checksums, through the page cache and past it, beside a plain loop of "
         "pread or pwrite "
         "and, with --fio, beside fio with io_uring at the same depth. Everyone has a turn in "
-        "each round.\n"
+        "each round. It takes about three minutes, on slow storage longer: as much as the turns "
+        "(--rounds, "
+        "--turn; --only halves it) and the writing out between them take.\n"
         "\n"
         "Kept catalogs are put into a temporary directory under $TMPDIR or /tmp and on "
         "/dev/shm (each 64 "
@@ -111,6 +140,8 @@ const struct cli_command cli_bench = {
                 "taskset -c 1 kvshelf bench catalog --only speed --pages 1000000\n"
                 "TMPDIR=/data kvshelf bench catalog --only stall --json\n"
                 "TMPDIR=/data kvshelf bench pages --fio --size 16GiB",
+    .exit_codes = "0  measured\n1  failed: no room, no memory, I/O\n2  wrong arguments\n"
+                  "130, 143  stopped by Ctrl-C or SIGTERM; a second one ends it at once",
     .options = options,
     .arguments_min = 1,
     .arguments_max = 1,

@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -52,6 +54,19 @@ static enum kvs_status check_space(const char *dir, const char *file, uint64_t b
 
 /* ---- Directories -----------------------------------------------------------------------------*/
 
+/* The temporary directory that is there now, for a signal that ends the process at once. */
+static char temporary[PATH_MAX];
+static volatile sig_atomic_t has_temporary;
+
+static void remember(const char *path)
+{
+    size_t length = strlen(path);
+    if (length >= sizeof temporary)
+        return;
+    memcpy(temporary, path, length + 1);
+    has_temporary = 1;
+}
+
 static enum kvs_status make_temporary(struct workplace *place, struct kvs_error *error)
 {
     const char *parent = getenv("TMPDIR");
@@ -69,6 +84,7 @@ static enum kvs_status make_temporary(struct workplace *place, struct kvs_error 
         return status;
     }
     *place = (struct workplace){path.data, true};
+    remember(path.data);
     return KVS_OK;
 }
 
@@ -90,24 +106,42 @@ enum kvs_status workplace_open(struct workplace *place, const char *dir, const c
     return status;
 }
 
-/* Files only: nothing makes directories in a temporary one. */
+/* How many files were removed of those that one look finds. */
+static size_t remove_files(int dir_fd)
+{
+    alignas(struct dirent64) char entries[4096];
+    size_t removed = 0;
+    ssize_t length;
+    lseek(dir_fd, 0, SEEK_SET);
+    while ((length = getdents64(dir_fd, entries, sizeof entries)) > 0) {
+        for (ssize_t at = 0; at < length;) {
+            const struct dirent64 *entry = (const void *)(entries + at);
+            removed += unlinkat(dir_fd, entry->d_name, 0) == 0; /* not "." and ".." */
+            at += entry->d_reclen;
+        }
+    }
+    return removed;
+}
+
+/* Files only: nothing makes directories in a temporary one. Also called by a signal's handler, so
+ * it does without memory and locks: no opendir(). */
 static void remove_directory(const char *path)
 {
-    DIR *entries = opendir(path);
-    if (entries != NULL) {
-        struct dirent *entry;
-        while ((entry = readdir(entries)) != NULL)
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                unlinkat(dirfd(entries), entry->d_name, 0);
-        closedir(entries);
+    int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd >= 0) {
+        while (remove_files(dir_fd) > 0)
+            continue;
+        close(dir_fd);
     }
     rmdir(path);
 }
 
 void workplace_close(struct workplace *place)
 {
-    if (place->temporary)
+    if (place->temporary) {
         remove_directory(place->path);
+        has_temporary = 0; /* its name may be another's from now on */
+    }
     free(place->path);
     *place = (struct workplace){0};
 }
@@ -118,14 +152,23 @@ static volatile sig_atomic_t stop_signal;
 
 static void note_signal(int number)
 {
-    stop_signal = number;
+    if (stop_signal == 0) {
+        stop_signal = number;
+        return;
+    }
+    if (has_temporary)
+        remove_directory(temporary);
+    const struct sigaction end = {.sa_handler = SIG_DFL};
+    sigaction(number, &end, NULL);
+    raise(number); /* takes effect when this handler returns */
 }
 
 void workplace_catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = note_signal,
-                               .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }

@@ -20,7 +20,7 @@ enum kvs_status workplace_open(struct workplace *place, const char *dir, const c
 void workplace_close(struct workplace *place);
 
 /* From here on SIGINT and SIGTERM are only noted, for loops to end by; a second one ends the
- * process. */
+ * process, but not without removing the temporary directory. */
 void workplace_catch_signals(void);
 int workplace_stop_signal(void); /* 0: none yet */
 

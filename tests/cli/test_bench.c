@@ -92,6 +92,10 @@ static void refuses_what_it_cannot_measure(void **state)
         {"bench", "catalog", "--pages", "100"},
         {"bench", "catalog", "--only", "everything"},
         {"bench", "catalog", "--seconds", "0"},
+        {"bench", "pages", "--pages", "5"},
+        {"bench", "pages", "--seconds", "5"},
+        {"bench", "catalog", "--fio", NULL},
+        {"bench", "catalog", "--size", "1GiB"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct program_result result = PROGRAM(wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3]);
