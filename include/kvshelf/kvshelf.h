@@ -128,7 +128,8 @@ struct kvs_store; /* opaque */
  * KVS_ERR_MLA_NEEDS_SERVER, KVS_ERR_GEOMETRY_DIFFERS and KVS_ERR_FINGERPRINT_DIFFERS when a kept
  * catalog or a server holds pages of another size or identity, KVS_ERR_FILE_* for the page file,
  * KVS_ERR_CATALOG_* for a kept catalog that cannot be used, KVS_ERR_REMOTE_* for a server that does
- * not answer within client_timeout, KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
+ * not answer within client_timeout, KVS_ERR_TOKEN_FILE, KVS_ERR_TOKEN_FILE_MISSING,
+ * KVS_ERR_NO_MEMORY. */
 KVS_API enum kvs_status kvs_store_open(const struct kvs_store_options *options,
                                        struct kvs_store **ret_store, struct kvs_error *error);
 

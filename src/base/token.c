@@ -34,7 +34,12 @@ static const char *take_line(const struct buffer *content, char ret_token[TOKEN_
     return NULL;
 }
 
-/* O_NONBLOCK: a FIFO would hold up the start until somebody writes to it. -1 and why. */
+static enum kvs_status refuse(const char *path, const char *fault, struct kvs_error *error)
+{
+    return error_set(error, KVS_ERR_TOKEN_FILE, path, fault);
+}
+
+/* O_NONBLOCK: a FIFO would hold up the start until somebody writes to it. -1, why, and errno. */
 static int open_regular(const char *path, const char **ret_fault)
 {
     struct stat about;
@@ -42,8 +47,10 @@ static int open_regular(const char *path, const char **ret_fault)
     if (fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
         return fd;
     *ret_fault = fd < 0 ? strerror(errno) : "it is not a regular file";
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+        errno = EINVAL;
+    }
     return -1;
 }
 
@@ -52,8 +59,10 @@ enum kvs_status token_read(const char *path, char ret_token[TOKEN_MAX + 1], size
 {
     const char *fault = NULL;
     int fd = open_regular(path, &fault);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return error_set(error, KVS_ERR_TOKEN_FILE_MISSING, path);
     if (fd < 0)
-        return error_set(error, KVS_ERR_TOKEN_FILE, path, fault);
+        return refuse(path, fault, error);
     struct buffer content = {0};
     int failed = buffer_read_fd(&content, fd, 4 * TOKEN_MAX);
     close(fd);
@@ -61,7 +70,20 @@ enum kvs_status token_read(const char *path, char ret_token[TOKEN_MAX + 1], size
     if (content.data != NULL)
         explicit_bzero(content.data, content.capacity);
     buffer_done(&content);
-    if (fault != NULL)
-        return error_set(error, KVS_ERR_TOKEN_FILE, path, fault);
-    return KVS_OK;
+    return fault == NULL ? KVS_OK : refuse(path, fault, error);
+}
+
+void token_warn(const char *path, size_t length, const struct logger *log)
+{
+    struct stat about;
+    if (length < TOKEN_FEW)
+        log_line(log, KVS_LOG_WARNING,
+                 "The token in %s has %zu character%s and may be guessed; use %d or more "
+                 "(openssl rand -hex 32)",
+                 path, length, length == 1 ? "" : "s", TOKEN_FEW);
+    if (stat(path, &about) == 0 && (about.st_mode & 077) != 0)
+        log_line(
+            log, KVS_LOG_WARNING,
+            "The token file %s can be read or changed by other users (mode %04o); chmod 600 %s",
+            path, (unsigned)about.st_mode & 07777, path);
 }

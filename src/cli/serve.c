@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/token.h"
 #include "cli/commands.h"
 #include "cli/serve_settings.h"
 #include "server/server.h"
@@ -153,8 +154,12 @@ static uint64_t pages_of_memory(void)
 static enum kvs_status check_access(const struct serve_settings *settings, const struct logger *log,
                                     struct auth *ret_auth, struct kvs_error *error)
 {
-    if (settings->token_file != NULL)
-        return auth_load(settings->token_file, ret_auth, error);
+    if (settings->token_file != NULL) {
+        enum kvs_status status = auth_load(settings->token_file, ret_auth, error);
+        if (status == KVS_OK)
+            token_warn(settings->token_file, ret_auth->length, log);
+        return status;
+    }
     if (server_host_is_loopback(settings->host))
         return KVS_OK;
     if (!settings->insecure)

@@ -13,7 +13,7 @@ struct server_client;
 bool server_client_is_url(const char *argument);
 
 /* Connects at the first request. `token_file` may be NULL. Errors: KVS_ERR_CONFIG_VALUE (the URL),
- * KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
+ * KVS_ERR_TOKEN_FILE, KVS_ERR_TOKEN_FILE_MISSING, KVS_ERR_NO_MEMORY. */
 enum kvs_status server_client_open(const char *url, const char *token_file,
                                    struct server_client **ret_client, struct kvs_error *error);
 /* NULL allowed; returns NULL. */

@@ -92,7 +92,7 @@ struct metadata_remote_options {
 /* A server's catalogs. Asks nothing yet. Calls fail with KVS_ERR_REMOTE_*, and with the server's
  * KVS_ERR_NOT_INITIALIZED_SERVER, KVS_ERR_GEOMETRY_DIFFERS and KVS_ERR_FINGERPRINT_DIFFERS.
  * initialize waits for a server that is starting, at most timeout_ms. Errors: KVS_ERR_CONFIG_VALUE
- * (the URL), KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
+ * (the URL), KVS_ERR_TOKEN_FILE, KVS_ERR_TOKEN_FILE_MISSING, KVS_ERR_NO_MEMORY. */
 enum kvs_status metadata_remote_open(const struct metadata_remote_options *options,
                                      struct metadata_client **ret_client, struct kvs_error *error);
 

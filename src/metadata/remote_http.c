@@ -305,6 +305,14 @@ static struct remote_transport *close_http(struct remote_transport *transport)
     return NULL;
 }
 
+/* An '@' behind the first of these is most likely the end of credentials that hold one of them, so
+ * that what is taken for the host is part of a secret. */
+static bool has_bare_credentials(const char *url)
+{
+    const char *authority = strstr(url, "://") + 3;
+    return strchr(authority + strcspn(authority, "/?#"), '@') != NULL;
+}
+
 /* The URL of messages. NULL when it cannot be one of a server. */
 static char *shown_url(const char *url, const char **ret_problem)
 {
@@ -315,8 +323,13 @@ static char *shown_url(const char *url, const char **ret_problem)
     *ret_problem = "it must begin with http:// or https://, for example http://127.0.0.1:18000";
     bool good = strlen(url) < ADDRESS_BYTES_MAX &&
                 (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0);
-    if (good)
+    if (good && has_bare_credentials(url)) {
+        *ret_problem = "percent-encode the password (/ is %2F) or use --token-file "
+                       "(metadata_token_file in a configuration)";
+        good = false;
+    } else if (good) {
         *ret_problem = "it is not a URL that libcurl can read";
+    }
     good = good && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK;
     if (good && (curl_url_get(parts, CURLUPART_QUERY, &part, 0) == CURLUE_OK ||
                  curl_url_get(parts, CURLUPART_FRAGMENT, &part, 0) == CURLUE_OK)) {

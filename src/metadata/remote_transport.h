@@ -33,7 +33,7 @@ struct remote_transport {
 
 /* `url` is http:// or https://, with or without credentials and a path. `token_file` NULL: none;
  * otherwise its token is sent as Bearer. Nothing is connected yet. Errors: KVS_ERR_CONFIG_VALUE
- * (the URL), KVS_ERR_TOKEN_FILE, KVS_ERR_NO_MEMORY. */
+ * (the URL), KVS_ERR_TOKEN_FILE, KVS_ERR_TOKEN_FILE_MISSING, KVS_ERR_NO_MEMORY. */
 enum kvs_status remote_http_open(const char *url, const char *token_file,
                                  struct remote_transport **ret_transport, struct kvs_error *error);
 

@@ -250,6 +250,7 @@ static void another_address_needs_a_token_or_a_decision(void **state)
     kill(closed.pid, SIGTERM);
     assert_int_equal(serving_wait_end(&closed), 0);
     assert_null(strstr(buffer_text(&closed.said), "s3cret"));
+    assert_non_null(strstr(buffer_text(&closed.said), "has 12 characters and may be guessed"));
     serving_done(&closed);
 }
 

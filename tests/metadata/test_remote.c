@@ -362,7 +362,8 @@ static void test_tokens(void **state)
     snprintf(path, sizeof(path), "%s/token", temp_dir_make(dir));
     assert_int_equal(probe(locked.url, NULL, &error), KVS_ERR_REMOTE_AUTH);
     assert_non_null(strstr(error.message, "carries no token"));
-    assert_int_equal(probe(locked.url, path, &error), KVS_ERR_TOKEN_FILE);
+    assert_int_equal(probe(locked.url, path, &error), KVS_ERR_TOKEN_FILE_MISSING);
+    assert_non_null(strstr(error.message, path));
 
     FILE *file = fopen(path, "w");
     fputs("another-token\n", file);
@@ -390,11 +391,18 @@ static void test_urls_that_cannot_be(void **state)
     static const char *const urls[] = {"",           "127.0.0.1:18000", "ftp://h",
                                        "http://",    "http://h:port",   "http://h?x=1",
                                        "http://h#x", "http://a b"};
+    static const char *const secrets[] = {"http://any:ab/cd@127.0.0.1:18555", "http://any:1/2@h",
+                                          "http://any:a#b@h", "http://any:a?b@h:1"};
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         struct kvs_error error;
         if (probe(urls[i], NULL, &error) != KVS_ERR_CONFIG_VALUE)
             fail_msg("%s was taken", urls[i]);
         assert_non_null(strstr(error.message, "metadata_server_url"));
+    }
+    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+        struct kvs_error error;
+        assert_int_equal(probe(secrets[i], NULL, &error), KVS_ERR_CONFIG_VALUE);
+        assert_non_null(strstr(error.message, "percent-encode the password (/ is %2F)"));
     }
 }
 

@@ -122,7 +122,7 @@ static void token_files_hold_one_line(void **state)
     close(fd);
     unlink(path);
     struct auth auth = {0};
-    assert_int_equal(auth_load(path, &auth, NULL), KVS_ERR_TOKEN_FILE);
+    assert_int_equal(auth_load(path, &auth, NULL), KVS_ERR_TOKEN_FILE_MISSING);
 
     struct kvs_error error = {0};
     assert_int_equal(mkfifo(path, 0600), 0); /* nobody will ever write to it */

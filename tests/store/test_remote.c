@@ -393,7 +393,7 @@ static void test_no_server_at_the_start(void **state)
     assert_non_null(strstr(error.message, server.url));
     assert_null(store);
     options.metadata_token_file = "/nonexistent/token";
-    assert_int_equal(store_open(&options, &parts, &store, &error), KVS_ERR_TOKEN_FILE);
+    assert_int_equal(store_open(&options, &parts, &store, &error), KVS_ERR_TOKEN_FILE_MISSING);
 }
 
 int main(void)
