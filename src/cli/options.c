@@ -192,13 +192,19 @@ const char *cli_argument(const struct cli *cli, size_t i)
     return cli->arguments[i];
 }
 
-const char *cli_text(const struct cli *cli, const char *name, const char *otherwise)
+static size_t place_of(const struct cli *cli, const char *name)
 {
     const struct cli_option *options = cli->command->options;
     size_t i = 0;
     while (options[i].name != NULL && strcmp(options[i].name, name) != 0)
         i++;
     assert(options[i].name != NULL);
+    return i;
+}
+
+const char *cli_text(const struct cli *cli, const char *name, const char *otherwise)
+{
+    size_t i = place_of(cli, name);
     return cli->values[i] == NULL ? otherwise : cli->values[i];
 }
 
@@ -207,11 +213,14 @@ bool cli_has(const struct cli *cli, const char *name)
     return cli_text(cli, name, NULL) != NULL;
 }
 
-static enum kvs_status wrong_value(const char *name, const char *value, const char *problem,
-                                   struct kvs_error *error)
+enum kvs_status cli_wrong_value(const struct cli *cli, const char *name, const char *value,
+                                const char *problem, struct kvs_error *error)
 {
-    char option[TEXT_NAME_MAX + 8];
-    snprintf(option, sizeof(option), "--%s", name);
+    enum { ORIGIN_MAX = 512 };
+    const char *origin = cli->origins[place_of(cli, name)];
+    char option[TEXT_NAME_MAX + ORIGIN_MAX];
+    snprintf(option, sizeof(option), "--%s%s%.*s%s", name, origin == NULL ? "" : " (",
+             ORIGIN_MAX - 16, origin == NULL ? "" : origin, origin == NULL ? "" : ")");
     return error_set(error, KVS_ERR_USAGE_VALUE, option, value[0] == '\0' ? "(empty)" : value,
                      problem);
 }
@@ -231,7 +240,7 @@ enum kvs_status cli_count(const struct cli *cli, const char *name, uint64_t min,
         problem = range;
     }
     if (problem != NULL)
-        return wrong_value(name, text, problem, error);
+        return cli_wrong_value(cli, name, text, problem, error);
     *ret_value = value;
     return KVS_OK;
 }
@@ -250,7 +259,7 @@ enum kvs_status cli_bytes(const struct cli *cli, const char *name, uint64_t min,
         problem = range;
     }
     if (problem != NULL)
-        return wrong_value(name, text, problem, error);
+        return cli_wrong_value(cli, name, text, problem, error);
     *ret_bytes = value;
     return KVS_OK;
 }
@@ -270,7 +279,7 @@ enum kvs_status cli_seconds(const struct cli *cli, const char *name, uint64_t mi
         problem = range;
     }
     if (problem != NULL)
-        return wrong_value(name, text, problem, error);
+        return cli_wrong_value(cli, name, text, problem, error);
     *ret_ms = value;
     return KVS_OK;
 }
@@ -292,7 +301,7 @@ enum kvs_status cli_choice(const struct cli *cli, const char *name, const char *
     for (size_t i = 0; choices[i] != NULL && length < sizeof(problem); i++)
         length += (size_t)snprintf(problem + length, sizeof(problem) - length, "%s %s",
                                    i == 0 ? "" : ",", choices[i]);
-    return wrong_value(name, text, problem, error);
+    return cli_wrong_value(cli, name, text, problem, error);
 }
 
 int cli_fail(const struct cli *cli, const struct kvs_error *error)

@@ -287,7 +287,7 @@ const struct cli_command cli_serve = {
                 "curl -d '{\"keys\": [\"a\"]}' http://127.0.0.1:18000/0/exists",
     .exit_codes = "0  stopped by a signal, everything was written\n"
                   "1  it could not start: port in use, unusable directory, no token\n"
-                  "2  wrong arguments\n"
+                  "2  wrong arguments, or a wrong value or key in the environment or the file\n"
                   "130, 143  ended at once by a second signal",
     .options = serve_options,
     .run = run,

@@ -70,45 +70,53 @@ static void name_of(const char *prefix, const char *option, bool upper, char nam
 
 /* ---- Environment -----------------------------------------------------------------------------*/
 
-static bool is_yes(const char *text)
+static bool is_among(const char *text, const char *const words[])
 {
-    return strcmp(text, "1") == 0 || strcmp(text, "true") == 0 || strcmp(text, "yes") == 0;
+    size_t i = 0;
+    while (words[i] != NULL && strcmp(words[i], text) != 0)
+        i++;
+    return words[i] != NULL;
 }
 
-static void read_environment(struct serve_settings *settings)
+static void set_origin(struct serve_settings *settings, size_t option, const char *name,
+                       const char *path)
 {
+    struct buffer *origin = &settings->texts[CLI_OPTIONS_MAX + option];
+    buffer_clear(origin);
+    buffer_append_format(origin, path == NULL ? "%s" : "%s in %s", name, path);
+    settings->cli.origins[option] = buffer_text(origin);
+}
+
+static enum kvs_status read_environment(struct serve_settings *settings, struct kvs_error *error)
+{
+    static const char *const yes[] = {"1", "true", "yes", NULL};
+    static const char *const no[] = {"0", "false", "no", "", NULL};
     for (size_t i = 0; serve_options[i].name != NULL; i++) {
         char name[NAME_BYTES];
         name_of("KVSHELF_", serve_options[i].name, true, name);
         const char *value = getenv(name);
         if (value == NULL || settings->cli.values[i] != NULL)
             continue;
-        if (serve_options[i].value != NULL || is_yes(value))
-            settings->cli.values[i] = value;
+        bool flag = serve_options[i].value == NULL;
+        if (flag && is_among(value, no))
+            continue;
+        set_origin(settings, i, name, NULL);
+        if (flag && !is_among(value, yes))
+            return cli_wrong_value(&settings->cli, serve_options[i].name, value,
+                                   "it must be 1 or 0, true or false, yes or no", error);
+        settings->cli.values[i] = value;
     }
+    return KVS_OK;
 }
 
 /* ---- File ------------------------------------------------------------------------------------*/
 
-/* The value of one member as the text a flag would have. */
-static bool read_value(struct json_reader *json, const struct cli_option *option,
-                       struct buffer *out, bool *ret_set)
-{
-    struct json_text text;
-    *ret_set = true;
-    if (option->value == NULL)
-        return json_bool(json, ret_set);
-    if (json_peek(json) == JSON_NUMBER) {
-        if (!json_raw(json, &text))
-            return false;
-    } else if (!json_string(json, &text)) {
-        return false;
-    }
-    if (memchr(text.text, '\0', text.length) != NULL)
-        return json_fail(json, "a text holds a NUL");
-    buffer_append(out, text.text, text.length);
-    return true;
-}
+struct settings_file {
+    struct serve_settings *settings;
+    const char *path;
+    struct json_reader json;
+    bool in_file[CLI_OPTIONS_MAX]; /* options whose value comes from here */
+};
 
 static size_t find_option(struct json_text member)
 {
@@ -123,9 +131,10 @@ static size_t find_option(struct json_text member)
 }
 
 /* Names the member that is not in the table, and the one that was probably meant. */
-static void say_unknown(struct buffer *out, struct json_text member)
+static enum kvs_status unknown_member(const struct settings_file *file, struct json_text member,
+                                      struct kvs_error *error)
 {
-    char names[CLI_OPTIONS_MAX][NAME_BYTES], given[NAME_BYTES];
+    char names[CLI_OPTIONS_MAX][NAME_BYTES], given[NAME_BYTES], advice[2 * NAME_BYTES];
     const char *candidates[CLI_OPTIONS_MAX];
     size_t n = 0;
     for (; serve_options[n].name != NULL; n++) {
@@ -136,61 +145,114 @@ static void say_unknown(struct buffer *out, struct json_text member)
              (int)(member.length < NAME_BYTES ? member.length : NAME_BYTES), member.text);
     text_one_line(given);
     const char *nearest = text_nearest(given, candidates, n);
-    buffer_append_format(out, "'%s' is no option of kvshelf serve; ", given);
     if (nearest != NULL)
-        buffer_append_format(out, "did you mean '%s'?", nearest);
+        snprintf(advice, sizeof(advice), "did you mean '%s'?", nearest);
     else
-        buffer_append_format(out, "see kvshelf help serve");
+        snprintf(advice, sizeof(advice), "see kvshelf help serve");
+    struct buffer shown = {0};
+    buffer_append_format(&shown, "%s in %s", given, file->path);
+    enum kvs_status status =
+        error_set(error, KVS_ERR_USAGE_OPTION, buffer_text(&shown), "serve", advice);
+    buffer_done(&shown);
+    return status;
 }
 
-/* False on a fault: `ret_unknown` has the reason when it is not empty, else the reader. */
-static bool read_members(struct serve_settings *settings, struct json_reader *json,
-                         struct buffer *ret_unknown)
+static void come_from_file(const struct settings_file *file, size_t option)
+{
+    char name[NAME_BYTES];
+    name_of("", serve_options[option].name, false, name);
+    set_origin(file->settings, option, name, file->path);
+}
+
+static enum kvs_status wrong_type(struct settings_file *file, size_t option, const char *problem,
+                                  struct kvs_error *error)
+{
+    static const char *const kinds[] = {
+        [JSON_NULL] = "null",     [JSON_BOOL] = "true or false", [JSON_NUMBER] = "a number",
+        [JSON_STRING] = "a text", [JSON_ARRAY] = "a list",       [JSON_OBJECT] = "an object",
+    };
+    come_from_file(file, option);
+    return cli_wrong_value(&file->settings->cli, serve_options[option].name,
+                           kinds[json_peek(&file->json)], problem, error);
+}
+
+/* The value of one member as the text a flag would have. KVS_OK also for a fault of the JSON, which
+ * the reader knows. */
+static enum kvs_status read_value(struct settings_file *file, size_t option,
+                                  struct kvs_error *error)
+{
+    struct json_reader *json = &file->json;
+    struct buffer *out = &file->settings->texts[option];
+    enum json_type type = json_peek(json);
+    struct json_text text;
+    bool set = true, read;
+    buffer_clear(out);
+    if (type == JSON_INVALID) {
+        json_skip(json);
+        return KVS_OK;
+    }
+    if (serve_options[option].value == NULL) {
+        if (type != JSON_BOOL)
+            return wrong_type(file, option, "it must be true or false", error);
+        json_bool(json, &set);
+        file->in_file[option] = set;
+        return KVS_OK;
+    }
+    if (type != JSON_NUMBER && type != JSON_STRING)
+        return wrong_type(file, option, "it must be a number or a text", error);
+    read = type == JSON_NUMBER ? json_raw(json, &text) : json_string(json, &text);
+    if (!read)
+        return KVS_OK;
+    if (memchr(text.text, '\0', text.length) != NULL) {
+        json_fail(json, "a text holds a NUL");
+        return KVS_OK;
+    }
+    buffer_append(out, text.text, text.length);
+    file->in_file[option] = true;
+    return KVS_OK;
+}
+
+static enum kvs_status read_members(struct settings_file *file, struct kvs_error *error)
 {
     struct json_text member;
-    if (!json_object_begin(json))
-        return false;
-    while (json_object_next(json, &member)) {
+    enum kvs_status status = KVS_OK;
+    if (!json_object_begin(&file->json))
+        return KVS_OK;
+    while (status == KVS_OK && json_object_next(&file->json, &member)) {
         size_t i = find_option(member);
-        bool set;
-        if (serve_options[i].name == NULL) {
-            say_unknown(ret_unknown, member);
-            return false;
-        }
-        buffer_clear(&settings->texts[i]);
-        if (!read_value(json, &serve_options[i], &settings->texts[i], &set))
-            return false;
-        if (set && settings->cli.values[i] == NULL)
-            settings->cli.values[i] = ""; /* its text is looked up when the reading is over */
+        if (serve_options[i].name == NULL)
+            return unknown_member(file, member, error);
+        status = read_value(file, i, error);
     }
-    return json_end(json);
+    if (status == KVS_OK)
+        json_end(&file->json);
+    return status;
 }
 
 static enum kvs_status read_file(struct serve_settings *settings, const char *path,
                                  struct kvs_error *error)
 {
-    struct buffer content = {0}, unescaped = {0}, unknown = {0};
+    struct buffer content = {0}, unescaped = {0};
+    struct settings_file file = {.settings = settings, .path = path};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int failed = fd < 0 ? errno : buffer_read_fd(&content, fd, FILE_BYTES_MAX);
     if (fd >= 0)
         close(fd);
-    struct cli flags = settings->cli;
-    struct json_reader json;
-    json_reader_init(&json, content.data, content.length, &unescaped, JSON_DEPTH);
     char reason[JSON_ERROR_TEXT_MAX];
-    enum kvs_status status = KVS_OK;
-    if (failed != 0)
-        status = error_set(error, KVS_ERR_CONFIG_LOAD, path, strerror(failed));
-    else if (!read_members(settings, &json, &unknown))
-        status =
-            error_set(error, KVS_ERR_CONFIG_LOAD, path,
-                      unknown.length > 0 ? buffer_text(&unknown) : json_error_text(&json, reason));
-    for (size_t i = 0; status == KVS_OK && serve_options[i].name != NULL; i++)
-        if (flags.values[i] == NULL && settings->cli.values[i] != NULL)
+    json_reader_init(&file.json, content.data, content.length, &unescaped, JSON_DEPTH);
+    enum kvs_status status = failed != 0
+                                 ? error_set(error, KVS_ERR_CONFIG_LOAD, path, strerror(failed))
+                                 : read_members(&file, error);
+    if (status == KVS_OK && json_failed(&file.json))
+        status = error_set(error, KVS_ERR_CONFIG_LOAD, path, json_error_text(&file.json, reason));
+    for (size_t i = 0; status == KVS_OK && serve_options[i].name != NULL; i++) {
+        if (settings->cli.values[i] == NULL && file.in_file[i]) {
             settings->cli.values[i] = buffer_text(&settings->texts[i]);
+            come_from_file(&file, i);
+        }
+    }
     buffer_done(&content);
     buffer_done(&unescaped);
-    buffer_done(&unknown);
     return status;
 }
 
@@ -255,22 +317,19 @@ enum kvs_status serve_settings_read(struct serve_settings *settings, const struc
         .reserve_ttl_ms = 60000,
         .cli = *cli,
     };
-    settings->texts = calloc(CLI_OPTIONS_MAX, sizeof(*settings->texts));
+    settings->texts = calloc(2 * CLI_OPTIONS_MAX, sizeof(*settings->texts));
     if (settings->texts == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "reading the options");
-    read_environment(settings);
+    enum kvs_status status = read_environment(settings, error);
     const char *path = cli_text(&settings->cli, "config", NULL);
-    if (path != NULL) {
-        enum kvs_status status = read_file(settings, path, error);
-        if (status != KVS_OK)
-            return status;
-    }
-    return read_values(settings, error);
+    if (status == KVS_OK && path != NULL)
+        status = read_file(settings, path, error);
+    return status == KVS_OK ? read_values(settings, error) : status;
 }
 
 void serve_settings_done(struct serve_settings *settings)
 {
-    for (size_t i = 0; settings->texts != NULL && i < CLI_OPTIONS_MAX; i++)
+    for (size_t i = 0; settings->texts != NULL && i < 2 * CLI_OPTIONS_MAX; i++)
         buffer_done(&settings->texts[i]);
     free(settings->texts);
     settings->texts = NULL;

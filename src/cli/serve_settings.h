@@ -17,15 +17,16 @@ struct serve_settings {
     enum serve_log_format log_format;
     enum kvs_log_level log_level;
 
-    struct cli cli;       /* every option with its value, from wherever it came */
-    struct buffer *texts; /* of the file: one a value, CLI_OPTIONS_MAX */
+    struct cli cli; /* every option with its value, from wherever it came */
+    /* CLI_OPTIONS_MAX values of the file, and as many names of where values came from. */
+    struct buffer *texts;
 };
 
 extern const struct cli_option serve_options[];
 
 /* The settings hold views into the environment and themselves: end them with
- * serve_settings_done(), on failure, too. Errors: KVS_ERR_USAGE_VALUE, KVS_ERR_CONFIG_LOAD,
- * KVS_ERR_NO_MEMORY. */
+ * serve_settings_done(), on failure, too. Errors: KVS_ERR_USAGE_VALUE, KVS_ERR_USAGE_OPTION,
+ * KVS_ERR_CONFIG_LOAD, KVS_ERR_NO_MEMORY. */
 enum kvs_status serve_settings_read(struct serve_settings *settings, const struct cli *cli,
                                     struct kvs_error *error);
 void serve_settings_done(struct serve_settings *settings);

@@ -184,6 +184,10 @@ static void wrong_starts_are_one_sentence(void **state)
     snprintf(port, sizeof(port), "%u", holder.port);
     write_file("a-file", "x");
     write_file("bad.json", "{\"prot\": 1}");
+    write_file("bad-value.json", "{\"lease\": \"soon\"}");
+    write_file("bad-type.json", "{\"max_body\": [1]}");
+    write_file("bad-flag.json", "{\"insecure\": \"yes\"}");
+    write_file("bad-syntax.json", "{\"lease\": }");
     write_file("empty-token", "\n");
     const struct {
         const char *flag, *value, *says;
@@ -198,7 +202,12 @@ static void wrong_starts_are_one_sentence(void **state)
         {"--token-file", "@empty-token", "empty", 1},
         {"--data-dir", "@a-file", "a-file", 1},
         {"--config", "/nonexistent", "Failed to load config from /nonexistent", 1},
-        {"--config", "@bad.json", "'prot' is no option of kvshelf serve; did you mean 'port'?", 1},
+        {"--config", "@bad.json", "bad.json' for kvshelf serve: did you mean 'port'?", 2},
+        {"--config", "@bad-value.json", "Option --lease (lease in ", 2},
+        {"--config", "@bad-value.json", "bad-value.json) cannot be 'soon'", 2},
+        {"--config", "@bad-type.json", "bad-type.json) cannot be 'a list'", 2},
+        {"--config", "@bad-flag.json", "bad-flag.json) cannot be 'a text': it must be true", 2},
+        {"--config", "@bad-syntax.json", "bad-syntax.json", 1},
         {"--lease", "-1", "--lease", 2},
         {"--lease", "1e3", "--lease", 2},
         {"--eviction", "random", "prefix, lru", 2},
@@ -226,6 +235,27 @@ static void wrong_starts_are_one_sentence(void **state)
     assert_int_equal(serving_wait_end(&holder), 0);
     assert_non_null(strstr(buffer_text(&holder.said), "in memory only"));
     serving_done(&holder);
+}
+
+static void a_wrong_variable_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *says;
+    } cases[] = {
+        {"KVSHELF_PORT", "ten", "Option --port (KVSHELF_PORT) cannot be 'ten'"},
+        {"KVSHELF_LEASE", "", "Option --lease (KVSHELF_LEASE) cannot be '(empty)'"},
+        {"KVSHELF_INSECURE", "maybe", "Option --insecure (KVSHELF_INSECURE) cannot be 'maybe'"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(setenv(cases[i].name, cases[i].value, 1), 0);
+        struct program_result result = PROGRAM("serve");
+        unsetenv(cases[i].name);
+        assert_int_equal(result.exit_code, 2);
+        if (strstr(buffer_text(&result.err), cases[i].says) == NULL)
+            fail_msg("'%s' is not in %s", cases[i].says, buffer_text(&result.err));
+        program_done(&result);
+    }
 }
 
 static void another_address_needs_a_token_or_a_decision(void **state)
@@ -286,6 +316,7 @@ int main(void)
         cmocka_unit_test(a_second_signal_ends_it_at_once),
         cmocka_unit_test(the_service_manager_is_told),
         cmocka_unit_test(wrong_starts_are_one_sentence),
+        cmocka_unit_test(a_wrong_variable_is_named),
         cmocka_unit_test(another_address_needs_a_token_or_a_decision),
         cmocka_unit_test(flags_go_before_the_environment_before_the_file),
     };
