@@ -112,6 +112,12 @@ static void print_row(uint64_t rank, const char *ns, const struct namespace_row 
            row->bytes_per_page == 0 ? "not stated" : BYTES(row->bytes_per_page));
 }
 
+/* There may have been some: dropped, or forgotten by a restart without --data-dir. */
+static void say_none(void)
+{
+    puts("No namespaces.");
+}
+
 /* `arg` is a size_t, the rows so far: the heading comes with the first. */
 static enum kvs_status print_one(void *arg, const struct namespace_row *row,
                                  struct kvs_error *error)
@@ -145,7 +151,7 @@ static enum kvs_status list_url(const struct cli *cli, const char *url, const ch
     } else if (status == KVS_OK) {
         status = namespaces_read(&body, print_one, &rows, error);
         if (status == KVS_OK && rows == 0)
-            puts("No namespaces: no engine has called initialize yet.");
+            say_none();
     }
     buffer_done(&body);
     server_client_close(client);
@@ -225,6 +231,8 @@ static enum kvs_status print_dir(const struct cli *cli, const struct stat_dir *d
     json_write_object_end(&json);
     if (status == KVS_OK && cli_json(cli))
         status = output_buffer(stdout, &out, error);
+    else if (status == KVS_OK && rows == 0)
+        say_none();
     buffer_done(&out);
     return status;
 }

@@ -220,7 +220,7 @@ const struct cli_command cli_stat = {
                 "kvshelf stat http://127.0.0.1:18000\n"
                 "kvshelf stat /var/lib/kvshelf --json | jq '.catalogs[].pages'",
     .exit_codes = "0  every catalog could be read\n"
-                  "1  there is none, or one could not be read\n"
+                  "1  it is no directory of catalogs, or one could not be read\n"
                   "2  wrong arguments",
     .options = options,
     .arguments_min = 1,

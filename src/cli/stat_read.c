@@ -149,7 +149,8 @@ static enum kvs_status read_catalogs(const struct directory *directory, struct s
             read_catalog(&directory->images, catalog, &catalog->error); /* kept beside it */
     }
     directory_free_names(names, n);
-    if (status == KVS_OK && n == 0)
+    /* A process that keeps catalogs leaves a lock; its namespaces may all have been dropped. */
+    if (status == KVS_OK && n == 0 && faccessat(directory->images.fd, "lock", F_OK, 0) != 0)
         return error_set(error, KVS_ERR_CATALOG_NONE, dir->path, "it holds no file named *.kvc");
     if (status == KVS_OK)
         qsort(dir->catalogs, dir->num_catalogs, sizeof *dir->catalogs, compare_catalogs);

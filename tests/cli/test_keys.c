@@ -93,9 +93,15 @@ static void a_server_and_its_directory_list_the_same(void **state)
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", serving.port);
     expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 0, "Dropped");
     expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 1, "refuses: HTTP 404: Rank 3");
+    /* What is left is a directory of none, not a wrong one. */
+    expect(PROGRAM("stat", url), 0, "No namespaces.\n");
     kill(serving.pid, SIGTERM);
     assert_int_equal(serving_wait_end(&serving), 0);
     serving_done(&serving);
+    expect(PROGRAM("namespaces", "list", dir), 0, "No namespaces.\n");
+    expect(PROGRAM("namespaces", "list", dir, "--json"), 0, "{\"namespaces\":[]}");
+    expect(PROGRAM("stat", dir), 0, "0 catalogs");
+    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "not initialized");
 }
 
 static void what_cannot_be_asked_is_said(void **state)
