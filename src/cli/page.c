@@ -1,6 +1,7 @@
 /* kvshelf get, set and delete: one page through the store that a configuration describes, for
  * looking and for repair. The identity of the engine (model, dtype, layout) is not stated, which
  * matches any. */
+#include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -19,6 +20,7 @@
 struct page {
     const struct cli *cli;
     const char *command, *key;
+    bool unverified; /* a page without a checksum is there, too */
     struct store_config config;
     struct kvs_store *store;
     char *bytes;
@@ -112,11 +114,36 @@ static enum kvs_status open_store(struct page *page, bool writes, struct kvs_err
     if (status != KVS_OK)
         return status;
     options->model = options->revision = options->dtype = options->layout = NULL;
+    if (page->unverified)
+        options->verify = KVS_VERIFY_IF_KNOWN;
     page->length = (size_t)options->bytes_per_page;
     page->bytes = aligned_alloc(4096, (page->length + 4095) & ~(size_t)4095); /* for O_DIRECT */
     if (page->bytes == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "reading a page");
     return kvs_store_open(options, &page->store, error);
+}
+
+/* What came of it, for people and for programs. */
+static enum kvs_status print_result(const struct page *page, const char *result, const char *words,
+                                    struct kvs_error *error)
+{
+    if (!cli_json(page->cli)) {
+        puts(words);
+        return KVS_OK;
+    }
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_write_object_begin(&json);
+    json_write_name(&json, "key");
+    json_write_text(&json, page->key);
+    json_write_name(&json, "result");
+    json_write_text(&json, result);
+    json_write_name(&json, "bytes_per_page");
+    json_write_uint64(&json, page->length);
+    json_write_object_end(&json);
+    enum kvs_status status = output_buffer(stdout, &out, error);
+    buffer_done(&out);
+    return status;
 }
 
 static int finish(struct page *page, enum kvs_status status, const struct kvs_error *error)
@@ -195,6 +222,11 @@ static int run_get(const struct cli *cli)
     struct kvs_error error;
     struct kvs_store_stats stats;
     bool loaded = false;
+    if (cli_json(cli) && !cli_has(cli, "output")) {
+        error_set(&error, KVS_ERR_USAGE_ARGUMENTS, page.command,
+                  "--json needs --output FILE: else the bytes go to standard output");
+        return cli_fail(cli, &error);
+    }
     if (!cli_has(cli, "output") && isatty(STDOUT_FILENO)) {
         bytes_fault("standard output", "it is a terminal: give --output FILE, or redirect it",
                     &error);
@@ -208,6 +240,8 @@ static int run_get(const struct cli *cli)
         status = loaded ? write_bytes(&page, &error)
                         : error_set(&error, KVS_ERR_PAGE_MISSED, page.key, why_missed(&stats));
     }
+    if (status == KVS_OK && cli_json(cli))
+        status = print_result(&page, "read", "", &error);
     return finish(&page, status, &error);
 }
 
@@ -237,21 +271,31 @@ static int run_set(const struct cli *cli)
         kvs_store_get_stats(page.store, &stats);
         if (!stored)
             status = error_set(&error, KVS_ERR_PAGE_NOT_STORED, page.key, why_not_stored(&stats));
+        else if (stats.pages_present > 0)
+            status = print_result(&page, "present", "present already, left as it was", &error);
+        else if (stats.pages_skipped > 0)
+            status = print_result(&page, "skipped", "left to rank 0, which writes for all ranks",
+                                  &error);
         else
-            puts(stats.pages_present > 0   ? "present already, left as it was"
-                 : stats.pages_skipped > 0 ? "left to rank 0, which writes for all ranks"
-                                           : "stored");
+            status = print_result(&page, "stored", "stored", &error);
     }
     return finish(&page, status, &error);
 }
 
 static int run_delete(const struct cli *cli)
 {
-    struct page page = {.cli = cli, .command = "delete", .key = cli_argument(cli, 0)};
+    struct page page = {
+        .cli = cli, .command = "delete", .key = cli_argument(cli, 0), .unverified = true};
     struct kvs_error error;
+    bool present = false;
     enum kvs_status status = open_store(&page, false, &error);
-    if (status == KVS_OK)
+    if (status == KVS_OK) {
+        kvs_store_batch_contains(page.store, KVS_POOL_KV, 1, &page.key, &present);
         status = kvs_store_delete(page.store, KVS_POOL_KV, 1, &page.key, &error);
+    }
+    if (status == KVS_OK)
+        status = present ? print_result(&page, "deleted", "deleted", &error)
+                         : print_result(&page, "absent", "was not there", &error);
     return finish(&page, status, &error);
 }
 
@@ -303,6 +347,7 @@ const struct cli_command cli_get = {
     .options = get_options,
     .arguments_min = 1,
     .arguments_max = 1,
+    .json = true,
     .run = run_get,
 };
 
@@ -318,6 +363,7 @@ const struct cli_command cli_set = {
     .options = set_options,
     .arguments_min = 1,
     .arguments_max = 1,
+    .json = true,
     .run = run_set,
 };
 
@@ -326,11 +372,13 @@ const struct cli_command cli_delete = {
     .arguments = "KEY",
     .summary = "delete one page",
     .about = "Takes a key out of the index; its page is given to another key when nobody can be "
-             "reading it any more. A key that is not there is no failure.\n\n" ABOUT_KEYS,
+             "reading it any more, and says whether it was there. One that was not is no "
+             "failure.\n\n" ABOUT_KEYS,
     .examples = "kvshelf delete \"$KEY-k\" --bytes-per-page 4194304",
     .exit_codes = "0  the key is not there (any more)\n1  failed\n2  wrong arguments",
     .options = delete_options,
     .arguments_min = 1,
     .arguments_max = 1,
+    .json = true,
     .run = run_delete,
 };

@@ -99,9 +99,18 @@ static void come_and_go(void)
     assert_int_equal(result.out.length, PAGE_BYTES);
     program_done(&result);
     expect(RUN("get", "trial-k"), 1, "'trial-k' cannot be given: the index does not have the key");
-    expect(RUN("delete", "trial"), 0, "");
-    expect(RUN("delete", "trial"), 0, "");
+    expect(RUN("delete", "trial"), 0, "deleted\n");
+    expect(RUN("delete", "trial"), 0, "was not there\n");
     expect(RUN("get", "trial"), 1, "the index does not have the key");
+    expect(RUN("set", "t", "--input", page, "--json"), 0,
+           "{\"key\":\"t\",\"result\":\"stored\",\"bytes_per_page\":4096}\n");
+    expect(RUN("set", "t", "--input", page, "--json"), 0, "\"result\":\"present\"");
+    expect(RUN("get", "t", "--output", copy, "--json"), 0, "\"result\":\"read\"");
+    assert_same_file(page, copy);
+    expect(RUN("get", "t", "--json"), 2, "--json needs --output FILE");
+    expect(RUN("delete", "t", "--json"), 0, "\"result\":\"deleted\"");
+    expect(RUN("delete", "t", "--json"), 0, "\"result\":\"absent\"");
+    expect(RUN("get", "t", "--output", copy, "--json"), 1, "\"symbol\":\"KVS_ERR_PAGE_MISSED\"");
 }
 
 static void test_over_a_server(void **state)
