@@ -83,6 +83,10 @@ static void write_mover(struct json_writer *json, const struct pages_cell *cell,
                         uint64_t rounds)
 {
     json_write_name(json, mover_names[mover]);
+    if (cell->median[mover] <= 0) { /* had no turns, or could not be measured */
+        json_write_null(json);
+        return;
+    }
     json_write_object_begin(json);
     json_write_name(json, "median_bytes_per_s");
     json_write_double(json, cell->median[mover]);

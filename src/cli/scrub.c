@@ -16,6 +16,17 @@
 
 enum { THREADS_DEFAULT = 8, THREADS_MAX = 256, PAGES_SHOWN = 8 };
 
+/* What failed, or what is wrong and still there. */
+static enum kvs_status judge(const struct scrub_catalog *catalog, struct kvs_error *error)
+{
+    uint64_t left = catalog->wrong - catalog->dropped + catalog->unreadable;
+    if (catalog->error.status != KVS_OK) {
+        *error = catalog->error;
+        return error->status;
+    }
+    return left == 0 ? KVS_OK : error_set(error, KVS_ERR_WRONG_BYTES, catalog->path, NUM(left));
+}
+
 /* ---- For people ------------------------------------------------------------------------------*/
 
 static void print_pages(const char *name, uint64_t pages, uint64_t page_bytes)
@@ -112,9 +123,10 @@ static void write_catalog(struct json_writer *json, const struct scrub_catalog *
     json_write_array_end(json);
     count(json, "bytes_read", catalog->bytes);
     count(json, "duration_ns", catalog->duration_ns);
-    text(json, "error", catalog->error.status != KVS_OK ? catalog->error.message : NULL);
-    text(json, "symbol",
-         catalog->error.status != KVS_OK ? kvs_status_name(catalog->error.status) : NULL);
+    struct kvs_error error;
+    bool good = judge(catalog, &error) == KVS_OK;
+    text(json, "error", good ? NULL : error.message);
+    text(json, "symbol", good ? NULL : kvs_status_name(error.status));
     json_write_object_end(json);
 }
 
@@ -205,13 +217,7 @@ static bool say_what_is_left(const struct scrub_report *report)
     bool good = true;
     struct kvs_error error;
     for (size_t i = 0; i < report->count; i++) {
-        const struct scrub_catalog *catalog = &report->catalogs[i];
-        uint64_t left = catalog->wrong - catalog->dropped + catalog->unreadable;
-        if (catalog->error.status != KVS_OK) {
-            output_error(stderr, false, &catalog->error);
-            good = false;
-        } else if (left > 0) {
-            error_set(&error, KVS_ERR_WRONG_BYTES, catalog->path, NUM(left));
+        if (judge(&report->catalogs[i], &error) != KVS_OK) {
             output_error(stderr, false, &error);
             good = false;
         }

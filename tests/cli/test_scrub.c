@@ -374,7 +374,10 @@ static void the_command_says_what_it_finds(void **state)
     expect_run(PROGRAM("scrub", shelf.dir), 1, "wrong                       1 page  (12)",
                "KVS-804");
     expect_run(PROGRAM("scrub", shelf.dir, "--json"), 1, "\"wrong_pages\":[12]", "KVS-804");
-    expect_run(PROGRAM("scrub", shelf.dir, "--repair", "--json"), 0, "\"dropped\":1", "");
+    expect_run(PROGRAM("scrub", shelf.dir, "--json"), 1, "\"symbol\":\"KVS_ERR_WRONG_BYTES\"",
+               "KVS-804");
+    expect_run(PROGRAM("scrub", shelf.dir, "--repair", "--json"), 0,
+               "\"error\":null,\"symbol\":null", "");
     expect_run(PROGRAM("scrub", shelf.dir, "--json"), 0, "\"verified\":29,\"without_checksum\":0",
                "");
 
