@@ -4,6 +4,7 @@
 #include "support/page_end.h"
 #include "support/unit.h"
 
+#include <dlfcn.h>
 #include <float.h>
 #include <locale.h>
 #include <math.h>
@@ -390,6 +391,96 @@ static void test_escape_without_scratch(void **state)
 /* ---- Numbers ----------------------------------------------------------------------------------
  */
 
+/* Stands before the C library's: what the reader converts with it is counted. */
+static unsigned conversions;
+
+locale_t newlocale(int mask, const char *name, locale_t base)
+{
+    locale_t (*real)(int, const char *, locale_t);
+    *(void **)&real = dlsym(RTLD_NEXT, "newlocale");
+    conversions++;
+    return real(mask, name, base);
+}
+
+/* Skipping refuses exactly what reading a double refuses, and converts nothing for it. */
+static void check_skipped(const char *text)
+{
+    struct json_reader read, skipped;
+    double value;
+    json_reader_init(&read, text, strlen(text), NULL, JSON_DEPTH);
+    json_reader_init(&skipped, text, strlen(text), NULL, JSON_DEPTH);
+    bool is_double = json_double(&read, &value) && json_end(&read);
+    unsigned before = conversions;
+    bool is_skipped = json_skip(&skipped) && json_end(&skipped);
+    if (is_double != is_skipped)
+        fail_msg("read %d, skipped %d: %s", is_double, is_skipped, text);
+    assert_int_equal(conversions, before);
+    if (!is_double) {
+        assert_string_equal(read.fault, skipped.fault);
+        assert_int_equal(read.fault_at, skipped.fault_at);
+    }
+}
+
+static void test_skipped_numbers(void **state)
+{
+    (void)state;
+    /* 2^1024 - 2^970, the least that rounds to infinity. */
+    static const char LEAST[] =
+        "179769313486231580793728971405303415079934132710037826936173778980444968292764750946649017"
+        "977587207096330286416692887910946555547851940402630657488671505820681908902000708383676273"
+        "854845817711531764475730270069855571366959622842914819860834936475292719074168444365510704"
+        "342711559699508093042880177904174497792";
+    enum { DIGITS = sizeof(LEAST) - 1, SEED = 20240607 };
+    static const char *const plain[] = {"0",
+                                        "0e999999",
+                                        "-0.000e400",
+                                        "1e23",
+                                        "1e308",
+                                        "1e309",
+                                        "-1e309",
+                                        "0.001e311",
+                                        "0.001e312",
+                                        "1e-999999",
+                                        "1e999999",
+                                        "10e307",
+                                        "10e308",
+                                        "1e",
+                                        "1e+308",
+                                        "1E+00000309",
+                                        "1.7976931348623157e308",
+                                        "1.7976931348623158e308",
+                                        "1.7976931348623159e308",
+                                        "0.0e99999999999999999999",
+                                        "9e99999999999999999999",
+                                        "9e-99999999999999999999"};
+    for (size_t i = 0; i < ARRAY_LENGTH(plain); i++)
+        check_skipped(plain[i]);
+    char text[1100];
+    uint64_t random = SEED;
+    for (int i = 0; i < 20000; i++) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        /* The bound, cut, with a digit changed, the point moved, and zeros before and behind. */
+        size_t length = 1 + (random >> 33) % DIGITS, point = (random >> 13) % (length + 1);
+        size_t zeros = (random >> 24) % 12, more = (random >> 44) % 3;
+        char digits[DIGITS + 4];
+        memcpy(digits, LEAST, length);
+        if ((random >> 50) % 3 != 0)
+            digits[(random >> 23) % length] = (char)('0' + (random >> 53) % 10);
+        if (digits[0] == '0')
+            digits[0] = '1';
+        memset(digits + length, '0', more);
+        digits[length + more] = '\0';
+        int exponent = 309 - (int)point + (int)((random >> 57) % 3) - 1;
+        if (point == 0)
+            snprintf(text, sizeof(text), "0.%.*s%se%d", (int)zeros, "000000000000", digits,
+                     exponent + (int)zeros);
+        else
+            snprintf(text, sizeof(text), "%.*s.%s0e%d", (int)point, digits, digits + point,
+                     exponent);
+        check_skipped(text);
+    }
+}
+
 static const struct {
     const char *text;
     bool is_int64, is_uint64;
@@ -609,6 +700,7 @@ int main(void)
         cmocka_unit_test(test_duplicates_come_in_order),
         cmocka_unit_test(test_first_fault_stays),
         cmocka_unit_test(test_raw_and_going_back),
+        cmocka_unit_test(test_skipped_numbers),
         cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
