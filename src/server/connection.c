@@ -72,16 +72,20 @@ static enum phase phase_of(const struct connection *c)
 {
     if (c->writing)
         return PHASE_WRITE;
-    if (c->working || c->waits_for_start || c->yields)
+    if (c->working || c->waits_for_start || c->waits_for_lane || c->yields)
         return PHASE_HELD;
     if (http_is_between(&c->parser))
         return PHASE_IDLE;
-    return c->parser.phase == HTTP_IN_HEAD ? PHASE_HEAD : PHASE_BODY;
+    if (c->parser.phase == HTTP_IN_HEAD)
+        return PHASE_HEAD;
+    const struct http_request *request = &c->parser.request;
+    uint64_t bytes = request->chunked ? c->parser.body.length : request->content_length;
+    return bytes > REQUEST_LONG_BYTES ? PHASE_LONG : PHASE_BODY;
 }
 
 static bool is_held(const struct connection *c)
 {
-    return c->writing || c->working || c->waits_for_start || c->yields;
+    return c->writing || c->working || c->waits_for_start || c->waits_for_lane || c->yields;
 }
 
 /* ---- Reading ---------------------------------------------------------------------------------*/
@@ -92,14 +96,26 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
 {
     (void)suggested;
     struct connection *c = (struct connection *)(void *)handle;
-    unsigned bytes = c->phase == PHASE_BODY ? LOOP_BODY_BYTES : LOOP_INPUT_BYTES;
-    *ret_buffer = uv_buf_init(c->loop->input, c->filled ? 0 : bytes);
+    *ret_buffer = uv_buf_init(c->loop->input, c->filled ? 0 : held_room(c));
     c->filled = false;
+}
+
+static void set_reading(struct connection *c, bool reading);
+
+static void wait_for_room(struct connection *c)
+{
+    if (!held_must_wait(c))
+        return;
+    *(c->phase == PHASE_LONG ? &c->loop->long_wait : &c->loop->short_wait) = true;
+    c->delayed = true;
+    set_reading(c, false);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *c = (struct connection *)(void *)stream;
+    if (n == UV_ENOBUFS)
+        wait_for_room(c);
     if (n == 0 || n == UV_ENOBUFS)
         return;
     c->filled = n == (ssize_t)buffer->len;
@@ -126,10 +142,16 @@ static void set_reading(struct connection *c, bool reading)
         connection_close(c);
 }
 
+void connection_resume(struct connection *c)
+{
+    set_reading(c, true);
+}
+
 /* ---- Closing ---------------------------------------------------------------------------------*/
 
 static void release(struct connection *c)
 {
+    held_forget(c);
     http_parser_done(&c->parser);
     buffer_done(&c->pending);
     buffer_done(&c->unsent);
@@ -144,6 +166,7 @@ static void on_discard(uv_work_t *work)
     struct connection *c = work->data;
     http_parser_done(&c->parser);
     buffer_done(&c->unsent);
+    buffer_done(&c->job_body);
 }
 
 static void after_discard(uv_work_t *work, int status)
@@ -153,16 +176,32 @@ static void after_discard(uv_work_t *work, int status)
 }
 
 /* Half of a long body, when it is given up, takes milliseconds to free. */
+static void discard(struct connection *c)
+{
+    c->work.data = c;
+    size_t bytes = c->parser.body.capacity + c->unsent.capacity +
+                   (c->job_body.data == NULL ? 0 : c->job_body.capacity);
+    if (bytes <= LOOP_FREED_MAX ||
+        uv_queue_work(&c->loop->uv, &c->work, on_discard, after_discard) != 0)
+        release(c);
+}
+
 static void on_closed(uv_handle_t *handle)
 {
     struct connection *c = (struct connection *)(void *)handle;
     c->freed = true;
+    if (!c->working)
+        discard(c);
+}
+
+/* Work that no thread has begun is not done; what was begun is waited for, its answer dropped. */
+static void give_up_work(struct connection *c)
+{
+    if (c->waits_for_lane)
+        lane_stop_waiting(c->loop);
+    c->waits_for_lane = false;
     if (c->working)
-        return;
-    c->work.data = c;
-    if (c->parser.body.capacity + c->unsent.capacity <= LOOP_FREED_MAX ||
-        uv_queue_work(&c->loop->uv, &c->work, on_discard, after_discard) != 0)
-        release(c);
+        (void)uv_cancel((uv_req_t *)&c->work);
 }
 
 void connection_close(struct connection *c)
@@ -174,7 +213,10 @@ void connection_close(struct connection *c)
     struct server *server = loop->server;
     leave_phase(c);
     loop->connections--;
-    loop->body_bytes -= c->body_bytes;
+    give_up_work(c);
+    held_count(c);
+    if (loop->awaited == c)
+        loop->awaited = NULL;
     loop->unsent_bytes -= c->unsent.length;
     metrics_add(&loop->worker->metrics.connections_closed, 1);
     uv_close((uv_handle_t *)&c->tcp, on_closed);
@@ -183,7 +225,7 @@ void connection_close(struct connection *c)
         uv_async_send(&server->loops[0].wake);
 }
 
-static void end_for(struct connection *c, enum metrics_end reason)
+void connection_end(struct connection *c, enum metrics_end reason)
 {
     metrics_add(&metrics_of(c)->ended[reason], 1);
     connection_close(c);
@@ -200,6 +242,7 @@ static void linger(struct connection *c)
     }
     c->served = true;
     set_phase(c, PHASE_LINGER);
+    held_count(c);
     set_reading(c, true);
 }
 
@@ -232,16 +275,7 @@ static void on_written(uv_write_t *write, int status)
 static void bound_unsent(struct loop *loop, size_t budget)
 {
     while (loop->unsent_bytes > budget && loop->phases[PHASE_WRITE].first != NULL)
-        end_for(loop->phases[PHASE_WRITE].first, END_UNREAD);
-}
-
-static size_t budget_of(const struct loop *loop)
-{
-    const struct server_options *options = &loop->server->options;
-    uint64_t bodies = 4 * options->body_max_bytes;
-    if (options->buffered_max_bytes > 0)
-        return (size_t)options->buffered_max_bytes;
-    return bodies > LOOP_BUFFERED_BYTES ? (size_t)bodies : LOOP_BUFFERED_BYTES;
+        connection_end(loop->phases[PHASE_WRITE].first, END_UNREAD);
 }
 
 static void keep_unsent(struct connection *c, const char *bytes, size_t length)
@@ -263,7 +297,7 @@ static void keep_unsent(struct connection *c, const char *bytes, size_t length)
         return;
     }
     set_phase(c, PHASE_WRITE);
-    bound_unsent(c->loop, budget_of(c->loop));
+    bound_unsent(c->loop, held_budget(c->loop));
 }
 
 /* Writes what has been gathered. */
@@ -333,55 +367,88 @@ static void refuse_bytes(struct connection *c, int status, const char *fault)
     answer_now(c, &answer);
 }
 
-/* On a thread of libuv's pool. */
-static void on_work(uv_work_t *work)
+/* On a thread of libuv's pool, one at a time with the same worker. */
+static void work_on(struct connection *c)
 {
-    struct connection *c = work->data;
     struct server *server = c->loop->server;
-    struct worker *worker = server->workers[server->options.threads];
+    struct worker *worker = server->workers[server->options.threads + (c->in_lane ? 1 : 0)];
     struct answer answer;
-    pthread_mutex_lock(&server->slow);
+    if (atomic_load(&server->cut))
+        return;
     uint64_t start_ns = clock_mono_ns();
     request_answer(server->service, worker, &c->peer, &c->parser.request, clock_boot_ms(), &answer);
     metrics_count_request(&worker->metrics, answer.endpoint, answer.status,
                           clock_mono_ns() - start_ns);
     write_answer(c, &c->job_answer, &answer, c->job_date);
-    pthread_mutex_unlock(&server->slow);
     free(c->job_body.data); /* 64 MiB take milliseconds, which the loop has not */
     c->job_body.data = NULL;
+}
+
+static void on_work(uv_work_t *work)
+{
+    struct connection *c = work->data;
+    struct server *server = c->loop->server;
+    if (c->in_lane) {
+        work_on(c);
+        return;
+    }
+    pthread_mutex_lock(&server->slow);
+    work_on(c);
+    pthread_mutex_unlock(&server->slow);
 }
 
 static void after_work(uv_work_t *work, int status)
 {
     struct connection *c = work->data;
     c->working = false;
-    buffer_done(&c->job_body);
+    if (c->in_lane)
+        lane_leave(c->loop);
+    c->in_lane = false;
     if (c->freed) {
-        release(c);
+        discard(c);
         return;
     }
     if (c->closed)
         return;
+    buffer_done(&c->job_body);
     c->loop->now_ms = clock_boot_ms();
-    if (status != 0 || c->job_answer.failed) {
+    if (status != 0 || c->job_answer.failed || c->job_answer.length == 0) {
         connection_close(c);
         return;
     }
     go_on(c);
 }
 
-static void start_work(struct connection *c)
+static void begin_work(struct connection *c, bool in_lane)
 {
     c->work.data = c;
+    c->in_lane = in_lane;
     memcpy(c->job_date, c->loop->date, sizeof(c->job_date));
-    bool kept = http_keep(&c->parser);
-    if (kept)
-        c->job_body = http_take_body(&c->parser);
-    if (!kept || uv_queue_work(&c->loop->uv, &c->work, on_work, after_work) != 0) {
-        refuse_bytes(c, 500, "");
+    c->job_body = http_take_body(&c->parser);
+    c->working = uv_queue_work(&c->loop->uv, &c->work, on_work, after_work) == 0;
+    if (c->working)
         return;
-    }
-    c->working = true;
+    if (in_lane)
+        lane_leave(c->loop);
+    c->in_lane = false;
+    refuse_bytes(c, 500, "");
+}
+
+static void start_work(struct connection *c)
+{
+    bool is_long = c->parser.request.body.length > REQUEST_LONG_BYTES;
+    if (!http_keep(&c->parser))
+        refuse_bytes(c, 500, "");
+    else if (is_long && !lane_enter(c->loop))
+        c->waits_for_lane = true;
+    else
+        begin_work(c, is_long);
+}
+
+static void answer_refusal(struct connection *c, const struct answer *answer)
+{
+    metrics_count_request(metrics_of(c), answer->endpoint, answer->status, 0);
+    answer_now(c, answer);
 }
 
 /* A whole request. */
@@ -389,19 +456,26 @@ static void serve(struct connection *c)
 {
     struct server *server = c->loop->server;
     const struct http_request *request = &c->parser.request;
-    if (request_must_wait(server->service, request)) {
+    bool waits = request_must_wait(server->service, request), slow = request_is_slow(request);
+    struct answer answer;
+    c->last = is_last(c);
+    /* Before anything is kept of it. */
+    if ((waits || slow) && request_is_refused(server->service, c->loop->worker, request, &answer)) {
+        answer_refusal(c, &answer);
+        return;
+    }
+    if (waits) {
+        c->last = false;
         if (http_keep(&c->parser))
             c->waits_for_start = true;
         else
             refuse_bytes(c, 500, "");
         return;
     }
-    c->last = is_last(c);
-    if (request_is_slow(request)) {
+    if (slow) {
         start_work(c);
         return;
     }
-    struct answer answer;
     uint64_t start_ns = clock_mono_ns();
     request_answer(server->service, c->loop->worker, &c->peer, request, c->loop->now_ms, &answer);
     answer_now(c, &answer);
@@ -418,34 +492,14 @@ static void look_at_head(struct connection *c)
     struct answer answer;
     const struct http_request *request = &c->parser.request;
     if (request_is_refused(c->loop->server->service, c->loop->worker, request, &answer)) {
-        metrics_count_request(metrics_of(c), answer.endpoint, answer.status, 0);
         c->last = true;
-        answer_now(c, &answer);
+        answer_refusal(c, &answer);
     } else if (request->expects_continue && !request->version_1_0) {
         buffer_append_text(&c->loop->out, "HTTP/1.1 100 Continue\r\n\r\n");
     }
 }
 
 /* ---- The run over input ----------------------------------------------------------------------*/
-
-/* What is held of this connection's body. */
-static void count_body(struct connection *c)
-{
-    size_t bytes = c->parser.body.length + c->job_body.length;
-    c->loop->body_bytes += bytes - c->body_bytes;
-    c->body_bytes = bytes;
-}
-
-/* Bodies that are gathered share a budget; beyond it the incomplete one that began first goes. */
-static void bound_bodies(struct connection *c)
-{
-    struct loop *loop = c->loop;
-    count_body(c);
-    size_t budget = budget_of(loop);
-    while (loop->body_bytes > budget && loop->phases[PHASE_BODY].first != NULL &&
-           loop->phases[PHASE_BODY].first != c)
-        end_for(loop->phases[PHASE_BODY].first, END_SLOW);
-}
 
 /* Takes input until it is used up, has to wait, the last request is answered, or the turn is over:
  * a peer that sends ten thousand questions at once must not hold the others. */
@@ -494,9 +548,9 @@ static void settle(struct connection *c)
 {
     if (c->closed)
         return;
-    count_body(c);
+    held_count(c);
     bool over = c->last || (c->ended && c->pending.length == 0);
-    if (over && !c->writing && !c->working) {
+    if (over && !is_held(c)) {
         linger(c);
         return;
     }
@@ -518,8 +572,10 @@ static void run(struct connection *c, const char *at, const char *end)
         return;
     }
     keep_rest(c, at, end);
-    if (!c->closed)
-        bound_bodies(c);
+    if (!c->closed) {
+        held_count(c);
+        held_bound(c);
+    }
     settle(c);
 }
 
@@ -580,7 +636,7 @@ void connection_shed(struct loop *loop)
 {
     struct connection *oldest = loop->phases[PHASE_IDLE].first;
     if (oldest != NULL && oldest->since_ms + LOOP_SHED_IDLE_MS <= loop->now_ms)
-        end_for(oldest, END_SHED);
+        connection_end(oldest, END_SHED);
 }
 
 bool connection_take_turn(struct connection *c)
@@ -596,7 +652,7 @@ static void expire_writing(struct connection *c)
 {
     size_t left = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
     if (left >= c->unsent_left) {
-        end_for(c, END_UNREAD);
+        connection_end(c, END_UNREAD);
         return;
     }
     c->unsent_left = left;
@@ -606,6 +662,12 @@ static void expire_writing(struct connection *c)
 
 static void expire_request(struct connection *c)
 {
+    if (c->delayed) { /* not its peer's fault: it has its time once more */
+        c->delayed = held_must_wait(c);
+        c->served = true;
+        set_phase(c, c->phase);
+        return;
+    }
     struct answer answer;
     char seconds[32];
     uint64_t timeout_ms = timeout_of(c, c->phase);
@@ -624,6 +686,7 @@ void connection_expire(struct connection *c)
     switch (c->phase) {
     case PHASE_HEAD:
     case PHASE_BODY:
+    case PHASE_LONG:
         expire_request(c);
         break;
     case PHASE_WRITE:
@@ -633,7 +696,7 @@ void connection_expire(struct connection *c)
         connection_close(c);
         break;
     default:
-        end_for(c, END_IDLE);
+        connection_end(c, END_IDLE);
         break;
     }
 }
@@ -648,6 +711,31 @@ void connection_start(struct connection *c)
     c->yields = false; /* its further input has a turn of its own */
     if (!c->closed)
         flush(c);
+    if (!c->closed)
+        go_on(c);
+}
+
+static struct connection *find_waiting(const struct loop *loop)
+{
+    static const enum phase phases[] = {PHASE_HELD, PHASE_WRITE};
+    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+        for (struct connection *c = loop->phases[phases[i]].first; c != NULL; c = c->after)
+            if (c->waits_for_lane)
+                return c;
+    return NULL;
+}
+
+void connection_enter_lane(struct loop *loop)
+{
+    struct connection *c = find_waiting(loop);
+    if (c == NULL) {
+        lane_leave(loop);
+        return;
+    }
+    lane_stop_waiting(loop);
+    c->waits_for_lane = false;
+    begin_work(c, true);
+    flush(c);
     if (!c->closed)
         go_on(c);
 }

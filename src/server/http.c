@@ -443,6 +443,13 @@ void http_forget(struct http_parser *parser)
         start_over(parser);
 }
 
+uint64_t http_body_left(const struct http_parser *parser)
+{
+    if (parser->request.chunked)
+        return UINT64_MAX;
+    return parser->request.content_length - parser->body.length;
+}
+
 bool http_is_between(const struct http_parser *parser)
 {
     return parser->phase == HTTP_DONE ||

@@ -67,6 +67,9 @@ void http_parser_done(struct http_parser *parser);
 /* Takes bytes from *at on, up to `end`, and moves *at past what it took. */
 enum http_event http_next(struct http_parser *parser, const char **at, const char *end);
 
+/* How much of a body is still to come, bytes; of a chunked one nobody knows: UINT64_MAX. */
+uint64_t http_body_left(const struct http_parser *parser);
+
 /* Nothing of a request has come yet. */
 bool http_is_between(const struct http_parser *parser);
 

@@ -103,8 +103,10 @@ static void on_handle_closed(uv_handle_t *handle)
     (void)handle;
 }
 
+/* Work that was not begun is taken back with its connection, or ends at once. */
 static void close_all(struct loop *loop)
 {
+    atomic_store(&loop->server->cut, true);
     for (int phase = 0; phase < PHASES; phase++)
         while (loop->phases[phase].first != NULL)
             connection_close(loop->phases[phase].first);
@@ -119,6 +121,9 @@ static void end(struct loop *loop)
     uv_close((uv_handle_t *)&loop->wake, on_handle_closed);
     uv_close((uv_handle_t *)&loop->tick, on_handle_closed);
     uv_close((uv_handle_t *)&loop->turns, on_handle_closed);
+    uv_close((uv_handle_t *)&loop->before, on_handle_closed);
+    if (lane_was_given(loop))
+        lane_leave(loop);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -127,6 +132,7 @@ static void on_tick(uv_timer_t *timer)
     loop->now_ms = clock_boot_ms();
     write_date(loop);
     expire(loop);
+    held_expire(loop);
     if (loop->listening_count > 0 && !loop->accepting && !loop->stopping && has_room(loop->server))
         set_accepting(loop, true);
     if (loop->stopping && loop->now_ms >= loop->stop_at_ms)
@@ -208,6 +214,11 @@ void loop_on_turns(uv_idle_t *turns)
         uv_idle_stop(turns);
 }
 
+static void on_before(uv_prepare_t *before)
+{
+    held_resume(before->data);
+}
+
 /* A connection that goes on waiting stays in the list, so the list is walked, not emptied. */
 static void start_waiting(struct loop *loop)
 {
@@ -226,6 +237,8 @@ static void on_wake(uv_async_t *wake)
     open_handed(loop);
     if (atomic_load(&server->service->registry) != NULL)
         start_waiting(loop);
+    if (lane_was_given(loop))
+        connection_enter_lane(loop);
     if (atomic_load(&server->stopping) && !loop->stopping)
         stop(loop);
     else if (loop->listening_count > 0 && !loop->accepting && !loop->stopping && has_room(server))
@@ -255,7 +268,8 @@ enum kvs_status loop_init(struct loop *loop, struct server *server, struct worke
         return error_set(error, KVS_ERR_THREAD, "an event loop", uv_strerror(failed));
     uv_timer_init(&loop->uv, &loop->tick);
     uv_idle_init(&loop->uv, &loop->turns);
-    loop->wake.data = loop->tick.data = loop->turns.data = loop;
+    uv_prepare_init(&loop->uv, &loop->before);
+    loop->wake.data = loop->tick.data = loop->turns.data = loop->before.data = loop;
     write_date(loop);
     return KVS_OK;
 }
@@ -287,6 +301,7 @@ static void *loop_thread(void *arg)
 enum kvs_status loop_start(struct loop *loop, struct kvs_error *error)
 {
     uv_timer_start(&loop->tick, on_tick, LOOP_TICK_MS, LOOP_TICK_MS);
+    uv_prepare_start(&loop->before, on_before);
     if (loop == &loop->server->loops[0]) {
         enum kvs_status status = listen_on(loop, error);
         if (status != KVS_OK)

@@ -9,6 +9,9 @@
 enum {
     LOOP_INPUT_BYTES = 256 * 1024,  /* read at once, for all connections of a loop */
     LOOP_BODY_BYTES = 64 * 1024,    /* of a body that did not come with its head: a turn */
+    LOOP_TIGHT_BYTES = 4 * 1024,    /* read at once while a loop holds much: see held.c */
+    LOOP_STALL_BYTES = 16 * 1024,   /* of a body that others wait for: less in stall_ms */
+    LOOP_STALL_MS = 1000,           /* costs its connection */
     LOOP_FLUSH_BYTES = 1024 * 1024, /* answers gathered before they are written */
     LOOP_TURN_NS = 200 * 1000,      /* of one connection, before the others have theirs */
     LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
@@ -24,7 +27,8 @@ enum {
 enum phase {
     PHASE_IDLE,   /* for a request to begin */
     PHASE_HEAD,   /* for a head to be complete */
-    PHASE_BODY,   /* for a body to be complete */
+    PHASE_BODY,   /* for a short body to be complete */
+    PHASE_LONG,   /* for a body beyond REQUEST_LONG_BYTES to be complete */
     PHASE_WRITE,  /* for the peer to read */
     PHASE_HELD,   /* for the server itself: no deadline */
     PHASE_LINGER, /* for the peer to close */
@@ -45,20 +49,24 @@ struct connection {
     size_t pending_at;     /* how much of it has been taken, bytes */
     struct buffer unsent;  /* being written by `write` */
     size_t unsent_left;    /* when last looked at: whether the peer reads, bytes */
-    size_t body_bytes;     /* of this connection in loop->body_bytes */
+    size_t held_bytes;     /* of this connection in loop->held_bytes, and if `passes` in */
+                           /* loop->passing_bytes */
     uv_write_t write;
     uv_work_t work;
     struct buffer job_answer; /* of `work` */
     struct buffer job_body;   /* of its request: freed by `work`, its length counted until after */
     char job_date[64];
-    bool reading, writing, working, waits_for_start;
-    bool filled; /* its last read took all there was room for */
-    bool yields; /* its turn is over, it has more input */
-    bool ended;  /* the peer will send nothing more */
-    bool last;   /* what is being answered is the last */
-    bool served; /* a request was answered since the phase was last set */
-    bool closed; /* uv_close() was called */
-    bool freed;  /* its handle is gone: only `work` keeps it */
+    bool reading, writing, working, waits_for_start, waits_for_lane;
+    bool in_lane; /* `work` has the lane of long bodies */
+    bool passes;
+    bool delayed; /* it was made to wait for room */
+    bool filled;  /* its last read took all there was room for */
+    bool yields;  /* its turn is over, it has more input */
+    bool ended;   /* the peer will send nothing more */
+    bool last;    /* what is being answered is the last */
+    bool served;  /* a request was answered since the phase was last set */
+    bool closed;  /* uv_close() was called */
+    bool freed;   /* its handle is gone: only `work` keeps it */
 };
 
 struct connection_list {
@@ -72,6 +80,7 @@ struct loop {
     uv_async_t wake;
     uv_timer_t tick;
     uv_idle_t turns;      /* runs while connections that yielded have input */
+    uv_prepare_t before;  /* before each wait for events: who was made to wait goes on */
     uv_poll_t *listening; /* the first loop's, one for each address */
     size_t listening_count;
     bool accepting;
@@ -82,21 +91,36 @@ struct loop {
     uint64_t turn_ns; /* when the turn under way began; 0: with its first request */
     struct connection_list phases[PHASES];
     size_t connections, connections_share;
-    size_t body_bytes, unsent_bytes;
+    size_t held_bytes;    /* of heads, bodies and waiting input */
+    size_t passing_bytes; /* of these, what goes without a peer's doing */
+    bool short_wait,
+        long_wait; /* connections of PHASE_BODY, of PHASE_LONG may have to be resumed */
+    struct connection *awaited; /* the long body that others wait for, */
+    size_t awaited_bytes;       /* how much of it there was */
+    uint64_t awaited_ms;        /* and when */
+    size_t unsent_bytes;
     char date[64];
     struct buffer out;
     char *input;
     pthread_mutex_t mutex; /* of what follows */
     int *handed;           /* descriptors from the first loop */
     size_t handed_count, handed_capacity;
+    size_t lane_waiting; /* under the lane's mutex: connections, */
+    bool lane_given;     /* and whether one of them may go */
+};
+
+struct lane {
+    pthread_mutex_t mutex; /* of what follows */
+    bool taken;
 };
 
 struct server {
     struct server_options options;
     struct service *service;
     struct loop *loops;
-    struct worker **workers; /* one a loop, and one for slow work */
-    pthread_mutex_t slow;    /* of the last worker */
+    struct worker **workers; /* one a loop, one for slow work, one for the lane of long bodies */
+    pthread_mutex_t slow;    /* of the worker for slow work */
+    struct lane lane;        /* of the last worker */
     int *sockets;
     size_t socket_count;
     uint16_t port;
@@ -104,6 +128,7 @@ struct server {
     _Atomic size_t connections;
     _Atomic bool accept_paused;
     _Atomic bool stopping;
+    _Atomic bool cut; /* it waits for no request any longer */
     uint64_t grace_ms;
 };
 
@@ -121,6 +146,10 @@ void loop_on_turns(uv_idle_t *turns);
 /* connection.c, on the loop's thread only. */
 void connection_open(struct loop *loop, int fd);
 void connection_close(struct connection *connection);
+void connection_end(struct connection *connection, enum metrics_end reason); /* counted */
+void connection_resume(struct connection *connection);                       /* reads on */
+/* The lane was given to this loop: the connection that waits longest goes. */
+void connection_enter_lane(struct loop *loop);
 void connection_expire(struct connection *connection);
 void connection_start(struct connection *connection); /* the catalogs are loaded */
 /* Goes on, if it had yielded; then true. */
@@ -128,5 +157,24 @@ bool connection_take_turn(struct connection *connection);
 void connection_stop(struct connection *connection); /* the server stops */
 /* The oldest idle connection makes room. */
 void connection_shed(struct loop *loop);
+
+/* held.c, on the loop's thread only. */
+size_t held_budget(const struct loop *loop);              /* bytes */
+void held_count(struct connection *connection);           /* after every change */
+void held_forget(struct connection *connection);          /* its memory is freed */
+bool held_must_wait(const struct connection *connection); /* nothing is read from it for now */
+unsigned held_room(const struct connection *connection);  /* bytes to read at once */
+/* The oldest incomplete requests but this connection's go, until the rest fits the budget. */
+void held_bound(struct connection *connection);
+void held_resume(struct loop *loop);
+void held_expire(struct loop *loop); /* every tick */
+
+/* lane.c: on the loop's thread. True: it is this loop's until it leaves; else one more connection
+ * of the loop waits, and the loop is woken when it is given the lane. */
+bool lane_enter(struct loop *loop);
+void lane_leave(struct loop *loop);
+void lane_stop_waiting(struct loop *loop); /* one connection less */
+/* The loop was given the lane since it last asked: it has to use it, or to leave it. */
+bool lane_was_given(struct loop *loop);
 
 #endif

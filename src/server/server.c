@@ -115,7 +115,7 @@ static enum kvs_status open_sockets(struct server *server, struct kvs_error *err
 
 static enum kvs_status make_workers(struct server *server, struct kvs_error *error)
 {
-    size_t count = server->options.threads + 1;
+    size_t count = server->options.threads + 2;
     server->workers = calloc(count, sizeof(struct worker *));
     for (size_t i = 0; server->workers != NULL && i < count; i++)
         if ((server->workers[i] = worker_new()) == NULL)
@@ -161,12 +161,13 @@ static struct server *release(struct server *server)
     for (size_t i = 0; i < server->socket_count; i++)
         close(server->sockets[i]);
     free(server->sockets);
-    for (size_t i = 0; server->workers != NULL && i <= server->options.threads; i++)
+    for (size_t i = 0; server->workers != NULL && i < server->options.threads + 2; i++)
         worker_free(server->workers[i]);
     free(server->workers);
     server->service->workers = NULL;
     server->service->worker_count = 0;
     pthread_mutex_destroy(&server->slow);
+    pthread_mutex_destroy(&server->lane.mutex);
     free(server);
     return NULL;
 }
@@ -181,6 +182,7 @@ enum kvs_status server_start(const struct server_options *options, struct servic
     server->service = service;
     service->log = options->log;
     pthread_mutex_init(&server->slow, NULL);
+    pthread_mutex_init(&server->lane.mutex, NULL);
     enum kvs_status status = open_sockets(server, error);
     if (status == KVS_OK)
         status = make_workers(server, error);

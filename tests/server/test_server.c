@@ -2,6 +2,7 @@
  * timed: a test waits for bytes or for the end of a connection, with a bound that only a hang
  * reaches. */
 #include "base/clock.h"
+#include "metadata/registry.h"
 #include "server/server.h"
 #include "support/unit.h"
 
@@ -26,6 +27,7 @@ struct shape {
     uint64_t connections, idle_ms, head_ms, buffered;
     bool not_ready;
     uint64_t body_max; /* bytes; 0: BODY_MAX */
+    uint64_t stall_ms; /* 0: FOREVER_MS */
 };
 
 static void start(struct shape shape)
@@ -41,6 +43,7 @@ static void start(struct shape shape)
         .connections_max = shape.connections == 0 ? 100 : shape.connections,
         .idle_ms = shape.idle_ms == 0 ? FOREVER_MS : shape.idle_ms,
         .buffered_max_bytes = shape.buffered,
+        .stall_ms = shape.stall_ms == 0 ? FOREVER_MS : shape.stall_ms,
         .head_ms = shape.head_ms == 0 ? FOREVER_MS : shape.head_ms,
     };
     assert_int_equal(registry_open(&catalogs, &registry, NULL), KVS_OK);
@@ -368,6 +371,149 @@ static void bodies_beyond_the_budget_cost_the_oldest(void **state)
     finish();
 }
 
+/* A request whose body is `content` after so many spaces. */
+static struct buffer make_long(const char *path, const char *headers, const char *content,
+                               size_t length)
+{
+    struct buffer request = {0};
+    buffer_append_format(&request, "POST %s HTTP/1.1\r\n%sContent-Length: %zu\r\n\r\n", path,
+                         headers, length);
+    assert_true(buffer_reserve(&request, length));
+    memset(request.data + request.length, ' ', length);
+    request.length += length;
+    memcpy(request.data + request.length - strlen(content), content, strlen(content));
+    return request;
+}
+
+/* As much of a request as the socket takes now; how much of it has been said. */
+static size_t say_some(int fd, const struct buffer *request, size_t said)
+{
+    while (said < request->length) {
+        ssize_t n =
+            send(fd, request->data + said, request->length - said, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            assert_int_equal(errno, EAGAIN);
+        if (n < 0)
+            break;
+        said += (size_t)n;
+    }
+    return said;
+}
+
+/* Whole bodies that wait count, too: what does not fit is left with the peers, and none of them is
+ * given up. */
+static void bodies_that_wait_are_bounded(void **state)
+{
+    (void)state;
+    enum { PEERS = 12, BYTES = 2 << 20, BUDGET = 2 * BYTES, ROUNDS = 300, SMALL = 64 * 1024 };
+    struct buffer request = make_long("/0/exists", "", "{\"keys\":[]}", BYTES);
+    start((struct shape){.not_ready = true, .threads = 1, .body_max = BYTES, .buffered = BUDGET});
+    int fds[PEERS], other = open_connection(), small = SMALL;
+    size_t said[PEERS] = {0}, all = 0, whole = 0;
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = open_connection();
+        assert_int_equal(setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < PEERS; i++)
+            said[i] = say_some(fds[i], &request, said[i]);
+        say(other, HEALTH); /* the loop has had its turn with all of them */
+        assert_int_equal(hear_status(other), 200);
+    }
+    for (int i = 0; i < PEERS; i++)
+        all += said[i];
+    assert_true(all >= BYTES);
+    assert_true(all < PEERS * (size_t)BYTES / 2); /* the budget, and what sockets hold */
+    server_ready(server, registry);
+    while (whole < PEERS) {
+        whole = 0;
+        for (int i = 0; i < PEERS; i++) {
+            said[i] = say_some(fds[i], &request, said[i]);
+            whole += said[i] == request.length;
+        }
+        say(other, HEALTH);
+        assert_int_equal(hear_status(other), 200);
+    }
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(hear_status(fds[i]), 404); /* served: no such namespace */
+        close(fds[i]);
+    }
+    close(other);
+    buffer_done(&request);
+    finish();
+}
+
+/* Long bodies that are begun and not sent take the room: they go, so that another gets through. */
+static void a_long_body_that_others_wait_for_must_come(void **state)
+{
+    (void)state;
+    enum { PEERS = 3, BYTES = 2 << 20, BUDGET = 2 * BYTES };
+    struct buffer request = make_long("/0/exists", "", "{\"keys\":[]}", BYTES);
+    start((struct shape){.threads = 1, .body_max = BYTES, .buffered = BUDGET, .stall_ms = 1});
+    int fds[PEERS], status = 0;
+    for (int i = 0; i < PEERS; i++) {
+        fds[i] = open_connection();
+        say_bytes(fds[i], request.data, BYTES / 2);
+    }
+    /* One that was not seen to send in time goes as well, and comes again. */
+    while (status == 0) {
+        char first;
+        int fd = open_connection();
+        size_t said = 0;
+        while (said < request.length) {
+            ssize_t n = TEMP_FAILURE_RETRY(
+                send(fd, request.data + said, request.length - said, MSG_NOSIGNAL));
+            if (n <= 0)
+                break;
+            said += (size_t)n;
+        }
+        if (said == request.length && TEMP_FAILURE_RETRY(recv(fd, &first, 1, MSG_PEEK)) == 1)
+            status = hear_status(fd);
+        close(fd);
+    }
+    assert_int_equal(status, 404);
+    assert_true(is_ended(fds[0]));
+    for (int i = 0; i < PEERS; i++)
+        close(fds[i]);
+    buffer_done(&request);
+    finish();
+}
+
+/* While the catalog of rank 0 is not let go, long bodies for it cannot be answered. */
+static void short_work_does_not_wait_for_long_bodies(void **state)
+{
+    (void)state;
+    enum { PEERS = 6 }; /* more than libuv has threads for them */
+    struct buffer request = make_long("/0/exists", "", "{\"keys\":[]}", BODY_MAX);
+    struct buffer last = make_long("/0/exists", "Connection: close\r\n", "{\"keys\":[]}", BODY_MAX);
+    start((struct shape){.threads = 2});
+    int fds[PEERS], other = open_connection();
+    assert_int_equal(ask(other, "/0/initialize", "{\"num_pages\":4}"), 204);
+    struct registry_entry *entry = registry_lock(registry, 0, "kv", 2);
+    assert_non_null(entry);
+    for (int i = 0; i < PEERS; i++) {
+        const struct buffer *one = i % 2 == 0 ? &request : &last;
+        fds[i] = open_connection();
+        say_bytes(fds[i], one->data, one->length);
+    }
+    for (int i = 1; i < 20; i++) {
+        char path[32];
+        snprintf(path, sizeof(path), "/%d/initialize", i);
+        assert_int_equal(ask(other, path, "{\"num_pages\":4}"), 204);
+    }
+    registry_unlock(entry);
+    for (int i = 0; i < PEERS; i++) {
+        assert_int_equal(hear_status(fds[i]), 200);
+        close(fds[i]);
+    }
+    close(other);
+    buffer_done(&request);
+    buffer_done(&last);
+    finish();
+}
+
 static void answers_beyond_the_budget_cost_who_does_not_read(void **state)
 {
     (void)state;
@@ -437,6 +583,23 @@ static void requests_wait_until_the_catalogs_are_loaded(void **state)
     finish();
 }
 
+/* Nothing is kept for somebody who may not ask. */
+static void a_refusal_does_not_wait_for_the_catalogs(void **state)
+{
+    (void)state;
+    char text[1024];
+    start((struct shape){.not_ready = true, .threads = 1});
+    memcpy(service.auth.token, "secret", 7);
+    service.auth.length = 6;
+    int fd = open_connection();
+    assert_int_equal(ask(fd, "/0/exists", "{\"keys\":[]}"), 401); /* head and body in one */
+    assert_int_equal(ask(fd, "/0/initialize", "{\"num_pages\":4}"), 401);
+    say(fd, "GET /metrics HTTP/1.1\r\n\r\n");
+    assert_int_equal(hear(fd, text, sizeof(text)), 401);
+    close(fd);
+    finish();
+}
+
 static void *stop_thread(void *arg)
 {
     (void)arg;
@@ -479,6 +642,50 @@ static void a_stop_does_not_wait_for_ever(void **state)
     close(busy);
 }
 
+static void *stop_at_once_thread(void *arg)
+{
+    (void)arg;
+    server = server_stop(server, 0);
+    return NULL;
+}
+
+/* A long body is being worked on and cannot end; those behind it are not begun any more. */
+static void a_stop_does_not_begin_what_waits(void **state)
+{
+    (void)state;
+    enum { PEERS = 7 };
+    pthread_t thread;
+    start((struct shape){.threads = 1});
+    int fds[PEERS], other = open_connection();
+    assert_int_equal(ask(other, "/0/initialize", "{\"num_pages\":4}"), 204);
+    struct registry_entry *entry = registry_lock(registry, 0, "kv", 2);
+    assert_non_null(entry);
+    for (int i = 0; i < PEERS; i++) {
+        char path[32];
+        snprintf(path, sizeof(path), i == 0 ? "/0/exists" : "/%d/initialize", i);
+        struct buffer request =
+            make_long(path, "", i == 0 ? "{\"keys\":[]}" : "{\"num_pages\":4}", BODY_MAX);
+        fds[i] = open_connection();
+        say_bytes(fds[i], request.data, request.length);
+        for (int turn = 0; turn < 50; turn++) { /* the loop has taken it */
+            say(other, HEALTH);
+            assert_int_equal(hear_status(other), 200);
+        }
+        buffer_done(&request);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, stop_at_once_thread, NULL), 0);
+    for (int i = 0; i < PEERS; i++)
+        assert_true(is_ended(fds[i]));
+    registry_unlock(entry);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    for (uint32_t i = 1; i < PEERS; i++)
+        assert_null(registry_lock(registry, i, "kv", 2));
+    for (int i = 0; i < PEERS; i++)
+        close(fds[i]);
+    close(other);
+    finish();
+}
+
 static void a_port_in_use_is_said(void **state)
 {
     (void)state;
@@ -518,11 +725,16 @@ int main(void)
         cmocka_unit_test(a_peer_that_does_not_read_holds_nobody),
         cmocka_unit_test(connections_beyond_the_limit_wait),
         cmocka_unit_test(bodies_beyond_the_budget_cost_the_oldest),
+        cmocka_unit_test(bodies_that_wait_are_bounded),
+        cmocka_unit_test(a_long_body_that_others_wait_for_must_come),
+        cmocka_unit_test(short_work_does_not_wait_for_long_bodies),
         cmocka_unit_test(answers_beyond_the_budget_cost_who_does_not_read),
         cmocka_unit_test(a_head_that_is_not_complete_in_time_is_refused),
         cmocka_unit_test(an_idle_connection_and_a_slow_body_end),
         cmocka_unit_test(requests_wait_until_the_catalogs_are_loaded),
+        cmocka_unit_test(a_refusal_does_not_wait_for_the_catalogs),
         cmocka_unit_test(a_stop_lets_requests_in_flight_end),
+        cmocka_unit_test(a_stop_does_not_begin_what_waits),
         cmocka_unit_test(a_stop_does_not_wait_for_ever),
         cmocka_unit_test(a_port_in_use_is_said),
         cmocka_unit_test(loopback_is_told_from_other_addresses),
