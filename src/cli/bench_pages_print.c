@@ -56,13 +56,14 @@ void pages_bench_print(const struct pages_bench *bench, FILE *out)
     fprintf(
         out,
         "kvshelf %s, bench pages: a file of %s, batches of %s pages at random places, depth %s, "
-        "%u processors\n"
-        "GB/s (1000^3), median of %s rounds of %s ms turns; in brackets the rounds' ratios to the "
+        "%u processor%s\n"
+        "GB/s (1000^3), median of %s round%s of %s ms turns; in brackets the rounds' ratios to the "
         "better of loop and fio (*): median, lowest and highest\n"
         "Goals: without checksums >= 0.95; with checksums >= 0.70 warm on one core, >= 0.90 "
         "direct or with two cores\n",
         kvs_version(), BYTES(bench->file_bytes), COUNT(bench->batch), COUNT(bench->depth),
-        bench->processors, COUNT(bench->rounds), COUNT(bench->turn_ms));
+        bench->processors, bench->processors == 1 ? "" : "s", COUNT(bench->rounds),
+        bench->rounds == 1 ? "" : "s", COUNT(bench->turn_ms));
     for (int direct = 0; direct < 2; direct++) {
         if (direct ? bench->direct : bench->cached) {
             print_group(bench, PAGE_READ, direct, out);

@@ -200,13 +200,20 @@ static int explain_one(const struct cli *cli)
     struct kvs_error error;
     int code = CLI_OK;
     const char *wanted = joined_arguments(cli, &text);
+    if (wanted[strspn(wanted, " \t\n")] == '\0') {
+        buffer_done(&text);
+        error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "explain",
+                  "the text is empty; give a code such as KVS-201 or a line of a log, or nothing "
+                  "to see every error");
+        return cli_fail(cli, &error);
+    }
     const struct error_info *found = error_match(wanted);
     if (found != NULL && cli_json(cli)) {
         code = print_records(cli, found, 1);
     } else if (found != NULL) {
         print_one(stdout, found);
     } else if (cli_json(cli) || strlen(wanted) < PART_MIN || print_list(stdout, wanted) == 0) {
-        error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted[0] == '\0' ? "(empty)" : wanted);
+        error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted);
         code = cli_fail(cli, &error);
     }
     buffer_done(&text);

@@ -134,9 +134,11 @@ static void fit_open_files(struct serve_settings *settings, const struct logger 
     settings->connections =
         limit.rlim_cur > 2 * SPARE_FILES ? limit.rlim_cur - SPARE_FILES : limit.rlim_cur / 2;
     log_line(log, KVS_LOG_WARNING,
-             "At most %s connections are served at once, because this process may open %s files; "
+             "At most %s connection%s at once, because this process may open %s files; "
              "raise ulimit -n or LimitNOFILE=",
-             text_count(settings->connections).text, text_count(limit.rlim_cur).text);
+             text_count(settings->connections).text,
+             settings->connections == 1 ? " is served" : "s are served",
+             text_count(limit.rlim_cur).text);
 }
 
 /* As many pages as half of this machine's memory can index. */
@@ -175,9 +177,9 @@ static enum kvs_status check_access(const struct serve_settings *settings, const
 static void announce(const struct serve_settings *settings, const struct logger *log, uint16_t port)
 {
     bool v6 = strchr(settings->host, ':') != NULL;
-    log_line(log, KVS_LOG_INFO, "kvshelf %s listens on http://%s%s%s:%u with %" PRIu64 " threads",
+    log_line(log, KVS_LOG_INFO, "kvshelf %s listens on http://%s%s%s:%u with %" PRIu64 " thread%s",
              kvs_version(), v6 ? "[" : "", settings->host, v6 ? "]" : "", (unsigned)port,
-             settings->threads);
+             settings->threads, settings->threads == 1 ? "" : "s");
     if (settings->data_dir == NULL)
         log_line(log, KVS_LOG_WARNING,
                  "Catalogs are in memory only: a restart forgets every page. --data-dir DIR keeps "

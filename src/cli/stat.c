@@ -15,7 +15,7 @@
 
 static void print_pages(const char *name, uint64_t pages, const struct image_header *header)
 {
-    printf("  %-12s %14s pages  %5.1f %%", name, COUNT(pages),
+    printf("  %-12s %14s page%s  %5.1f %%", name, COUNT(pages), pages == 1 ? " " : "s",
            100.0 * (double)pages / (double)header->num_pages);
     if (header->bytes_per_page != 0)
         printf("  %s", BYTES(pages * header->bytes_per_page));
@@ -35,8 +35,8 @@ static void print_image(const struct stat_catalog *catalog, bool in_use)
         puts(", not closed: the process was killed or runs where this one cannot see it. The next "
              "start takes what it left on /dev/shm");
     if (catalog->damaged > 0)
-        printf("  %-12s %s slots with a wrong checksum: their pages rest after the next start\n",
-               "damaged", COUNT(catalog->damaged));
+        printf("  %-12s %s slot%s with a wrong checksum, whose page rests after the next start\n",
+               "damaged", COUNT(catalog->damaged), catalog->damaged == 1 ? "" : "s");
 }
 
 /* Names come from files: made harmless to a terminal before they are printed. */
@@ -50,13 +50,15 @@ static void print_catalog(const struct stat_dir *dir, struct stat_catalog *catal
         printf("\n%s: cannot be read, see below\n", catalog->file);
         return;
     }
+    const char *plural = header->num_pages == 1 ? "" : "s";
     printf("\nrank %u, namespace %s  (%s)\n", header->rank, header->ns, catalog->file);
     if (header->bytes_per_page != 0)
-        printf("  %-12s %14s pages of %s, %s in all\n", "geometry", COUNT(header->num_pages),
-               BYTES(header->bytes_per_page), BYTES(header->num_pages * header->bytes_per_page));
+        printf("  %-12s %14s page%s of %s, %s in all\n", "geometry", COUNT(header->num_pages),
+               plural, BYTES(header->bytes_per_page),
+               BYTES(header->num_pages * header->bytes_per_page));
     else
-        printf("  %-12s %14s pages, their size was never stated\n", "geometry",
-               COUNT(header->num_pages));
+        printf("  %-12s %14s page%s, their size was never stated\n", "geometry",
+               COUNT(header->num_pages), plural);
     print_pages("committed", catalog->committed, header);
     print_pages("reserved", catalog->reserved, header);
     print_pages("retired", catalog->retired, header);

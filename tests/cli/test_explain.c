@@ -75,9 +75,13 @@ static void test_several(void **state)
     result = PROGRAM("explain", "not initialized", "--json");
     assert_int_equal(result.exit_code, 1);
     program_done(&result);
-    result = PROGRAM("explain", "");
-    assert_int_equal(result.exit_code, 1);
-    program_done(&result);
+    static const char *const empty[] = {"", "  \t"};
+    for (size_t i = 0; i < 2; i++) {
+        result = PROGRAM("explain", empty[i]);
+        assert_int_equal(result.exit_code, 2);
+        assert_true(holds(&result.err, "the text is empty; give a code such as KVS-201"));
+        program_done(&result);
+    }
 }
 
 static void test_none(void **state)

@@ -61,7 +61,7 @@ struct serving serving_start(const char *const arguments[], const char *const en
 {
     struct serving serving = serving_spawn(arguments, environment);
     if (!serving_wait_for(&serving, "listens on http://127.0.0.1:") ||
-        !serving_wait_for(&serving, " threads"))
+        !serving_wait_for(&serving, " thread"))
         fail_msg("it did not start: %s", buffer_text(&serving.said));
     const char *port = strstr(buffer_text(&serving.said), "127.0.0.1:") + strlen("127.0.0.1:");
     serving.port = (unsigned)strtoul(port, NULL, 10);
