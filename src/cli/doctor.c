@@ -71,31 +71,33 @@ static enum kvs_status read_request(const struct cli *cli, struct doctor_request
                                     struct kvs_error *error)
 {
     enum { RANKS_MAX = 65536 };
-    uint64_t tp_rank = 0, tp_size = 1, pp_rank = 0, pp_size = 1;
-    enum kvs_status status = cli_count(cli, "tp-rank", 0, RANKS_MAX, "ranks", &tp_rank, error);
-    if (status == KVS_OK)
-        status = cli_count(cli, "tp-size", 1, RANKS_MAX, "ranks", &tp_size, error);
-    if (status == KVS_OK)
-        status = cli_count(cli, "pp-rank", 0, RANKS_MAX, "ranks", &pp_rank, error);
-    if (status == KVS_OK)
-        status = cli_count(cli, "pp-size", 1, RANKS_MAX, "ranks", &pp_size, error);
+    *request = (struct doctor_request){
+        .config_path = cli_text(cli, "config", NULL),
+        .mla = cli_has(cli, "mla"),
+    };
+    const struct {
+        const char *name;
+        uint64_t value; /* by default, and the least there can be */
+        uint32_t *place;
+    } ranks[] = {
+        {"tp-rank", 0, &request->tp_rank}, {"tp-size", 1, &request->tp_size},
+        {"pp-rank", 0, &request->pp_rank}, {"pp-size", 1, &request->pp_size},
+        {"cp-rank", 0, &request->cp_rank}, {"cp-size", 1, &request->cp_size},
+        {"dp-rank", 0, &request->dp_rank}, {"dp-size", 1, &request->dp_size},
+    };
+    enum kvs_status status = KVS_OK;
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]) && status == KVS_OK; i++) {
+        uint64_t value = ranks[i].value;
+        status = cli_count(cli, ranks[i].name, value, RANKS_MAX, "ranks", &value, error);
+        *ranks[i].place = (uint32_t)value;
+    }
     uint64_t bytes = 0;
     if (status == KVS_OK)
         status = cli_bytes(cli, "bytes-per-page", 0, UINT64_MAX, &bytes, error);
     if (status == KVS_OK && cli_has(cli, "bytes-per-page") && bytes == 0)
         status = error_set(error, KVS_ERR_CONFIG_PAGE_BYTES, "kv", "0");
-    if (status != KVS_OK)
-        return status;
-    *request = (struct doctor_request){
-        .config_path = cli_text(cli, "config", NULL),
-        .mla = cli_has(cli, "mla"),
-        .tp_rank = (uint32_t)tp_rank,
-        .tp_size = (uint32_t)tp_size,
-        .pp_rank = (uint32_t)pp_rank,
-        .pp_size = (uint32_t)pp_size,
-        .bytes_per_page = bytes,
-    };
-    return KVS_OK;
+    request->bytes_per_page = bytes;
+    return status;
 }
 
 static int run(const struct cli *cli)
@@ -126,6 +128,10 @@ static const struct cli_option options[] = {
     {"tp-size", "N", "The number of tensor-parallel ranks; default 1."},
     {"pp-rank", "N", "The pipeline-parallel rank to look at; default 0."},
     {"pp-size", "N", "The number of pipeline-parallel ranks; default 1."},
+    {"cp-rank", "N", "The context-parallel rank; default 0."},
+    {"cp-size", "N", "The number of context-parallel ranks; default 1."},
+    {"dp-rank", "N", "The data-parallel rank; default 0."},
+    {"dp-size", "N", "The number of data-parallel ranks; default 1."},
     {"bytes-per-page", "BYTES",
      "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "
      "layouts."},

@@ -162,16 +162,18 @@ static void examine_keys(struct examination *e)
         say_error(e, "keys", &error);
     if (e->report->errors == errors)
         say(e, DOCTOR_OK, "keys", NULL,
-            "%" PRIu32 " I/O threads with %" PRIu32 " I/Os each, a call "
+            "%" PRIu32 " I/O thread%s with %" PRIu32 " I/O%s each, a call "
             "ends after %g s where it can.",
-            options->numjobs, options->entries, options->client_timeout);
+            options->numjobs, options->numjobs == 1 ? "" : "s", options->entries,
+            options->entries == 1 ? "" : "s", options->client_timeout);
     if (config_check_ranks(options, &error) != KVS_OK)
         say_error(e, "ranks", &error);
     else
         say(e, DOCTOR_OK, "ranks", NULL,
             "tensor-parallel rank %" PRIu32 " of %" PRIu32 ", pipeline rank %" PRIu32 " of %" PRIu32
-            ".",
-            options->tp_rank, options->tp_size, options->pp_rank, options->pp_size);
+            ", context rank %" PRIu32 " of %" PRIu32 ", data rank %" PRIu32 " of %" PRIu32 ".",
+            options->tp_rank, options->tp_size, options->pp_rank, options->pp_size,
+            options->cp_rank, options->cp_size, options->dp_rank, options->dp_size);
 }
 
 /* ---- Places --------------------------------------------------------------------------------- */
@@ -203,6 +205,22 @@ static void parent_of(char *path)
         slash[slash == path] = '\0';
 }
 
+/* `place` is the part of `asked` that is there. When that is "/" alone, the path begins with what
+ * would be a new directory beside /usr: rarely meant, and most often a disk that is not mounted. */
+static void say_usable(struct examination *e, const char *check, const char *place,
+                       const char *asked)
+{
+    if (strcmp(place, asked) == 0)
+        say(e, DOCTOR_OK, check, NULL, "%s can be written to.", asked);
+    else if (strcmp(place, "/") == 0)
+        say(e, DOCTOR_WARNING, check, "If a disk belongs there, mount it first.",
+            "%s will be created on the root file system, as there is no %.*s: a mount may be "
+            "missing.",
+            asked, (int)(1 + strcspn(asked + 1, "/")), asked);
+    else
+        say(e, DOCTOR_OK, check, NULL, "%s will be created.", asked);
+}
+
 /* Whether a directory can be used, or made: `place` becomes the part of it that exists. */
 static bool examine_directory(struct examination *e, const char *check, char *place)
 {
@@ -222,8 +240,7 @@ static bool examine_directory(struct examination *e, const char *check, char *pl
             "Nothing can be created in %s: %s.", place, strerror(errno));
     } else {
         good = true;
-        say(e, DOCTOR_OK, check, NULL,
-            strcmp(place, asked) == 0 ? "%s can be written to." : "%s will be created.", asked);
+        say_usable(e, check, place, asked);
     }
     free(asked);
     return good;
@@ -418,6 +435,10 @@ static enum kvs_status start_with_defaults(struct examination *e)
     options.tp_size = e->request->tp_size;
     options.pp_rank = e->request->pp_rank;
     options.pp_size = e->request->pp_size;
+    options.cp_rank = e->request->cp_rank;
+    options.cp_size = e->request->cp_size;
+    options.dp_rank = e->request->dp_rank;
+    options.dp_size = e->request->dp_size;
     options.log = take_warning;
     options.log_arg = e;
     return config_copy(&e->config, &options, NULL);

@@ -7,6 +7,7 @@
 #include "cli/namespaces.h"
 #include "metadata/metadata.h"
 #include "metadata/remote_transport.h"
+#include "metadata/remote_wire.h"
 #include "store/identity.h"
 
 #include <inttypes.h>
@@ -106,10 +107,10 @@ static bool examine_status(struct visit *v, struct buffer *status)
     }
     uint64_t end_ms = clock_wall_us() / 1000;
     if (http_status == 401 || http_status == 403) {
+        char detail[KVS_ERROR_MESSAGE_MAX];
+        wire_read_detail(status, detail);
         error_set(&error, KVS_ERR_REMOTE_AUTH, v->transport->url,
-                  v->options->metadata_token_file == NULL
-                      ? "the request carries none, or other credentials in its URL"
-                      : v->options->metadata_token_file);
+                  detail[0] == '\0' ? "no reason given" : detail);
         doctor_say_error(v->report, "server", &error);
         return false;
     }
@@ -146,14 +147,15 @@ static enum kvs_status examine_row(void *arg, const struct namespace_row *row,
     if (other)
         doctor_say(v->report, DOCTOR_ERROR, "namespace",
                    "Drop it (kvshelf namespaces drop) or give this deployment another server.",
-                   "'%s' of rank %" PRIu32 " holds %s pages of %s, this configuration makes %s of "
+                   "'%s' of rank %" PRIu32 " holds %s page%s of %s, this configuration makes %s of "
                    "%s: the server will refuse it.",
-                   v->ns, v->rank, COUNT(row->num_pages), BYTES(row->bytes_per_page),
-                   COUNT(v->num_pages), BYTES(bytes));
+                   v->ns, v->rank, COUNT(row->num_pages), row->num_pages == 1 ? "" : "s",
+                   BYTES(row->bytes_per_page), COUNT(v->num_pages), BYTES(bytes));
     else
         doctor_say(v->report, DOCTOR_OK, "namespace", NULL,
-                   "'%s' of rank %" PRIu32 " is there with %s pages, %s of them with a key.", v->ns,
-                   v->rank, COUNT(row->num_pages), COUNT(row->committed));
+                   "'%s' of rank %" PRIu32 " is there with %s page%s, %s of them with a key.",
+                   v->ns, v->rank, COUNT(row->num_pages), row->num_pages == 1 ? "" : "s",
+                   COUNT(row->committed));
     return KVS_OK;
 }
 

@@ -124,7 +124,7 @@ static void test_what_is_wrong_with_a_file(void **state)
          {"error    server", "Metadata server http://127.0.0.1:1 cannot be reached", "->"}},
         {"{" GOOD ", \"metadata_server_url\": \"http://127.0.0.1:1\","
          " \"metadata_token_file\": \"@/none\"}",
-         {"error    server", "Cannot use the token file", "/none"}},
+         {"error    server", "There is no token file", "/none", "-> Correct the path"}},
         {"{" GOOD ", \"file_path_prefix\": \"@/config.json/p\"}",
          {"error    path", "is not a directory"}},
         {"{" GOOD ", \"file_path_prefix\": \"/proc/nothing/p\"}", {"error    ", "/proc", "->"}},
@@ -168,6 +168,24 @@ static void test_mla_and_ranks(void **state)
     EXPECT(PROGRAM("doctor", "--tp-rank", "2", "--tp-size", "4"), 0, "pages.2.bin");
     EXPECT(PROGRAM("doctor", "--pp-rank", "1", "--pp-size", "2"), 0, "pages.pp1of2.0.bin");
     EXPECT(PROGRAM("doctor", "--tp-rank", "4", "--tp-size", "4"), 1, "error    ranks", "0 to 3");
+    EXPECT(
+        PROGRAM("doctor", "--cp-rank", "1", "--cp-size", "2", "--dp-rank", "2", "--dp-size", "3"),
+        0, "pages.cp1of2.dp2of3.0.bin", "context rank 1 of 2, data rank 2 of 3");
+    EXPECT(PROGRAM("doctor", "--dp-rank", "4", "--dp-size", "4"), 1, "error    ranks", "0 to 3");
+}
+
+static void test_a_mount_that_is_missing(void **state)
+{
+    (void)state;
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_config("{" GOOD ", \"file_path_prefix\": \"/no-such-mount/a/p\", \"metadata_dir\": "
+                 "\"/no-such-mount\"}");
+    if (access("/", W_OK) == 0)
+        EXPECT(PROGRAM("doctor"), 0,
+               "warning  path          /no-such-mount/a will be created on the root",
+               "as there is no /no-such-mount:", "warning  index", "mount it first");
+    else
+        EXPECT(PROGRAM("doctor"), 1, "Nothing can be created in /");
 }
 
 static void write_server_config(const char *url, const char *more)
@@ -218,6 +236,18 @@ static void test_a_server_with_a_token(void **state)
     assert_int_equal(fclose(file), 0);
     write_server_config(server.url, ", \"metadata_token_file\": \"@/token\"");
     EXPECT(PROGRAM("doctor"), 0, "ok       server", "and takes the token");
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("open-barley-open-barley\n", file);
+    assert_int_equal(fclose(file), 0);
+    struct program_result said = PROGRAM("doctor"),
+                          stat_said = PROGRAM("stat", server.url, "--token-file", path);
+    assert_int_equal(said.exit_code, 1);
+    *strchr(buffer_text(&stat_said.err), '\n') = '\0'; /* the same sentence */
+    if (strstr(buffer_text(&said.out), stat_said.err.data + strlen("kvshelf: ")) == NULL)
+        fail_msg("'%s' is not in:\n%s", stat_said.err.data, said.out.data);
+    program_done(&said);
+    program_done(&stat_said);
     live_server_stop(&server);
 }
 
@@ -392,6 +422,7 @@ int main(void)
         TEST(test_what_is_wrong_with_a_file),
         TEST(test_no_permission),
         TEST(test_mla_and_ranks),
+        TEST(test_a_mount_that_is_missing),
         TEST(test_a_server),
         TEST(test_a_server_with_a_token),
         TEST(test_another_server),
