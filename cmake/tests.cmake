@@ -85,6 +85,8 @@ if(TARGET kvshelf)
   set_tests_properties(server/conformance PROPERTIES SKIP_RETURN_CODE 77 COST 100)
   find_program(KVSHELF_PYTHON python3)
   if(KVSHELF_PYTHON)
+    add_test(NAME server/protocol COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/protocol.py
+      $<TARGET_FILE:kvshelf> WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
     add_test(NAME server/kill COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/kill.py
       $<TARGET_FILE:kvshelf> 4 WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
     add_test(NAME metadata/tls COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/metadata/tls.py
