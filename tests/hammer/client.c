@@ -3,8 +3,9 @@
  *
  *     hammer_client native   kvshelf's store: ends when --at-least pages have been loaded
  *     hammer_client original the stand-in of support/original_client.h: one thread that loads and
- *                            one that stores, as an engine has them; ends when its standard input
- *                            is closed and --at-least pages have been loaded
+ *                            one that stores, as an engine has them; prints its counts for each
+ *                            byte on its standard input, and ends when that is closed and
+ *                            --at-least pages have been loaded
  *
  * A page's bytes follow from the number of its key (support/page_load.h). */
 #include "support/original_client.h"
@@ -196,7 +197,8 @@ static int be_original(void)
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             return 1;
     while (read(STDIN_FILENO, &byte, 1) > 0)
-        ;
+        fprintf(stderr, "  original client %" PRIu64 ": %" PRIu64 " loaded, %" PRIu64 " wrong\n",
+                settings.seed, atomic_load(&done.loaded), atomic_load(&done.wrong));
     atomic_store(&done.told_to_stop, true);
     for (size_t i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);

@@ -15,7 +15,8 @@ Without --reads: the first run, short. With it:
   2. the same, N / 10, with the server's defaults: pages that original clients look at are leased, so fewer
      change hands;
   3. with --sglang, the original clients alone for S seconds over SGLang's own server, as released. Each writer
-     has keys of its own there: that server loses a page for good whenever two write the same key.
+     has keys of its own there: that server loses a page for good whenever two write the same key. S is 180
+     for ten million pages or more, less for less, 10 at least.
 How many pages an original client gets wrong in a million depends on how fast pages change hands, which is
 what `stored` tells.
 """
@@ -38,6 +39,8 @@ PAGES, PAGE_BYTES, KEYS, BATCH = 24, 16384, 72, 12
 ORIGINAL_WRITE_BATCH = 6
 NATIVES, ORIGINALS = 2, 2
 SUITE_READS, SUITE_READS_ORIGINAL = 20000, 200
+ALONE_SECONDS_MIN, ALONE_SECONDS_MAX, ALONE_READS_MAX = 10, 180, 10_000_000
+PROGRESS_SECONDS = 5
 
 
 class Client:
@@ -47,7 +50,15 @@ class Client:
                     "batch": BATCH, "write-batch": ORIGINAL_WRITE_BATCH, "write-first": write_first,
                     "write-keys": write_keys, "seed": seed, "at-least": at_least}
         flags = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
-        self.process = subprocess.Popen([*command, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # A session of its own, so that Ctrl-C reaches this program alone, which ends the others.
+        self.process = subprocess.Popen([*command, *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        start_new_session=True)
+
+    def ask(self):
+        """Has an original client print its counts so far."""
+        with contextlib.suppress(BrokenPipeError):  # it has ended: end() says how
+            self.process.stdin.write(b"\n")
+            self.process.stdin.flush()
 
     def end(self):
         """What it did; it is told to stop, which a native client needs not be."""
@@ -70,6 +81,15 @@ def originals(args):
     return found
 
 
+def wait(clients, seconds):
+    begin = time.monotonic()
+    while (left := begin + seconds - time.monotonic()) > 0:
+        time.sleep(min(left, PROGRESS_SECONDS))
+        print(f"  {time.monotonic() - begin:.0f} of {seconds} s", flush=True)
+        for client in clients:
+            client.ask()
+
+
 def hammer(args, url, natives, reads, seconds, own_keys):
     commands = originals(args)
     share = KEYS // len(commands)
@@ -86,7 +106,7 @@ def hammer(args, url, natives, reads, seconds, own_keys):
             keys = {"write_first": i * share, "write_keys": share} if own_keys else {}
             start(kind, command, url, prefix, args.seed + 10 + i, SUITE_READS_ORIGINAL, **keys)
         if natives == 0:
-            time.sleep(seconds)
+            wait(clients, seconds)
         return [client.end() for client in clients]  # native ones first: they end by themselves
 
 
@@ -119,11 +139,16 @@ def over_kvshelf(args, name, reads, *flags):
                seconds=0, own_keys=False)
 
 
+def alone_seconds(reads):
+    share = ALONE_SECONDS_MAX * reads // ALONE_READS_MAX
+    return max(ALONE_SECONDS_MIN, min(share, ALONE_SECONDS_MAX))
+
+
 def over_sglang(args):
     port = servers.free_port()
     command = [args.sglang, os.path.join(SGLANG, "original_server.py"), "--port", str(port), "--no-access-log"]
     return run(args, "SGLang's server, original clients alone", servers.running(command, port), natives=0,
-               reads=0, seconds=args.seconds, own_keys=True)
+               reads=0, seconds=args.seconds or alone_seconds(args.reads), own_keys=True)
 
 
 def main():
@@ -131,7 +156,7 @@ def main():
     parser.add_argument("--client", required=True, help="hammer_client, as built")
     parser.add_argument("--reads", type=int)
     parser.add_argument("--sglang", help="a Python with SGLang and torch: build/sglang-venv/bin/python")
-    parser.add_argument("--seconds", type=int, default=180)
+    parser.add_argument("--seconds", type=int, help="how long the third run is, instead of by --reads")
     parser.add_argument("--seed", type=int, default=20261130)
     parser.add_argument("--save", help="write the counts to this file, as JSON")
     args = parser.parse_args()
@@ -152,4 +177,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("hammer: stopped before its end; the runs that were finished are above", file=sys.stderr)
+        sys.exit(130)

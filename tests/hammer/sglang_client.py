@@ -1,6 +1,6 @@
 """A client of hammer.py: SGLang's storage class over its plain-file client and host pool, all as released,
 reads in one thread and writes in another until standard input is closed and it has loaded as much as it
-should; then it prints what it did, as JSON.
+should; then it prints what it did, as JSON. It prints its counts for each line on standard input.
 
 A page's bytes follow from the number of its key, as in tests/support/page_load.c. Loaded counts the pages of
 a call from the first on to the first that is missing: those are what an engine uses.
@@ -94,7 +94,8 @@ class Client:
         threads = [threading.Thread(target=self.read), threading.Thread(target=self.write)]
         for thread in threads:
             thread.start()
-        sys.stdin.read()
+        for _ in sys.stdin:
+            print(f"  SGLang's client {self.args.seed}: {self.loaded} loaded, {self.wrong} wrong", file=sys.stderr)
         self.told_to_stop.set()
         for thread in threads:
             thread.join()
