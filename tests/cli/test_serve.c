@@ -101,8 +101,9 @@ static void what_was_answered_outlives_a_kill(void **state)
                      strtol(page + 8, NULL, 10));
             i += strstr(serving_post(&running, "/0/confirm_write", body), " 204 ") != NULL;
         }
-        kill(running.pid, SIGKILL);
-        assert_int_equal(serving_wait_end(&running), 1000 + SIGKILL);
+        /* The last end is a clean one, which leaves nothing on /dev/shm. */
+        kill(running.pid, round < ROUNDS ? SIGKILL : SIGTERM);
+        assert_int_equal(serving_wait_end(&running), round < ROUNDS ? 1000 + SIGKILL : 0);
         serving_done(&running);
     }
 }

@@ -33,6 +33,10 @@ class Server:
         self.process.kill()
         self.process.wait()
 
+    def stop(self):
+        self.process.terminate()
+        check(self.process.wait() == 0, "the server did not stop with 0")
+
 
 class Client:
     def __init__(self, port):
@@ -183,6 +187,7 @@ def main():
             for worker in workers:
                 worker.join()
                 check(worker.failure is None, worker.failure)
+        Server(program, directory).stop()  # which leaves nothing on /dev/shm
     print(f"{rounds} kills survived, what was answered was there each time")
 
 
