@@ -42,6 +42,7 @@ enum {
     SUITE_RESTARTS = 4,
     SUITE_HITS = 100, /* pages each process loads before the server is ended again */
     SOAK_INTERVAL_MS = 3000,
+    PROGRESS_S = 10,
     RETURN_MS = 60000, /* when hits must be back; only a fault takes so long */
     STEP_MS = 5,
 };
@@ -51,7 +52,7 @@ static const char *const role_names[WORKERS] = {"MLA rank 0", "MLA rank 1", "MHA
                                                 "MHA engine 2"};
 
 struct account {
-    _Atomic uint64_t calls, asked, loaded, stored, not_stored, wrong, longest_ns;
+    _Atomic uint64_t calls, asked, loaded, stored, skipped, not_stored, wrong, longest_ns;
     _Atomic uint64_t no_index, no_page, replaced, mismatch;
 };
 
@@ -188,7 +189,7 @@ static void serve_request(struct worker *w)
     size_t stored = 0;
     for (size_t i = 0; i < n - run; i++)
         stored += w->results[i];
-    atomic_fetch_add(&w->account->stored, stored);
+    atomic_fetch_add(w->role == MLA_RANK_1 ? &w->account->skipped : &w->account->stored, stored);
     atomic_fetch_add(&w->account->not_stored, n - run - stored);
     if (stored == 0)
         poll(NULL, 0, 1); /* an engine would compute meanwhile */
@@ -356,27 +357,43 @@ static uint64_t report(const struct run *run, double seconds)
         printf(" %s %" PRIu64 " times%s", trouble_names[i], run->troubles[i],
                i + 1 < TROUBLES ? "," : "");
     printf("; all four had hits again within %" PRIu64 " ms\n", run->return_ms_max);
-    printf("%-13s %10s %10s %10s %10s %10s %8s %8s %8s %8s %8s %6s\n", "", "calls", "asked",
-           "loaded", "stored", "unstored", "no index", "no page", "replaced", "mismatch", "longest",
-           "WRONG");
+    printf("(%s writes nothing: its sets are answered true and left to rank 0)\n",
+           role_names[MLA_RANK_1]);
+    printf("%-13s %10s %10s %10s %10s %10s %10s %8s %8s %8s %8s %8s %6s\n", "", "calls", "asked",
+           "loaded", "stored", "skipped", "unstored", "no index", "no page", "replaced", "mismatch",
+           "longest", "WRONG");
     for (size_t i = 0; i < WORKERS; i++) {
         struct account *a = &shared->accounts[i];
-        printf("%-13s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64
-               " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %5" PRIu64 " ms %6" PRIu64
-               "\n",
-               role_names[i], a->calls, a->asked, a->loaded, a->stored, a->not_stored, a->no_index,
-               a->no_page, a->replaced, a->mismatch, a->longest_ns / 1000000, a->wrong);
+        printf(
+            "%-13s %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64
+            " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %8" PRIu64 " %5" PRIu64 " ms %6" PRIu64 "\n",
+            role_names[i], a->calls, a->asked, a->loaded, a->stored, a->skipped, a->not_stored,
+            a->no_index, a->no_page, a->replaced, a->mismatch, a->longest_ns / 1000000, a->wrong);
         wrong += a->wrong;
     }
     fflush(stdout);
     return wrong;
 }
 
+static void tell_progress(uint64_t begin_ns, uint64_t *next_s)
+{
+    uint64_t s = (clock_mono_ns() - begin_ns) / 1000000000, loaded = 0, wrong = 0;
+    if (s < *next_s)
+        return;
+    for (size_t i = 0; i < WORKERS; i++) {
+        loaded += atomic_load(&shared->accounts[i].loaded);
+        wrong += atomic_load(&shared->accounts[i].wrong);
+    }
+    fprintf(stderr, "%" PRIu64 " s: %" PRIu64 " pages loaded, %" PRIu64 " wrong\n", s, loaded,
+            wrong);
+    *next_s = s + PROGRESS_S;
+}
+
 /* `seconds` 0: as many restarts as the suite has time for. */
 static void soak(uint64_t seconds)
 {
     struct run run = {0};
-    uint64_t random = seed, begin_ns = clock_mono_ns();
+    uint64_t random = seed, begin_ns = clock_mono_ns(), next_s = PROGRESS_S;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(shared, MAP_FAILED);
     snprintf(index_dir, sizeof(index_dir), "%s/index", temp_dir_make(dir));
@@ -395,6 +412,8 @@ static void soak(uint64_t seconds)
         run.troubles[trouble]++;
         run.server = make_trouble(run.server, trouble, seconds > 0);
         run.failed = !wait_for_hits(&run, seconds == 0 ? SUITE_HITS : 1);
+        if (seconds > 0)
+            tell_progress(begin_ns, &next_s);
     }
     end_workers(&run);
     end_server(run.server, SIGTERM);
@@ -413,13 +432,28 @@ static void test_restarts_under_load(void **state)
     soak(soak_seconds);
 }
 
+static bool whole_number(const char *text, uint64_t *ret_number)
+{
+    size_t length = strlen(text);
+    if (length == 0 || length > 12 || strspn(text, "0123456789") != length)
+        return false;
+    uint64_t number = strtoull(text, NULL, 10);
+    if (number == 0)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
 int main(int argc, char *argv[])
 {
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seconds") == 0)
-            soak_seconds = strtoull(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--seed") == 0)
-            seed = strtoull(argv[i + 1], NULL, 10);
+    for (int i = 1; i < argc; i += 2) {
+        bool is_seconds = strcmp(argv[i], "--seconds") == 0;
+        if ((!is_seconds && strcmp(argv[i], "--seed") != 0) || i + 1 == argc ||
+            !whole_number(argv[i + 1], is_seconds ? &soak_seconds : &seed)) {
+            fprintf(stderr,
+                    "usage: soak_test_soak [--seconds N] [--seed S], whole numbers from 1 on\n");
+            return 2;
+        }
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_restarts_under_load)};
     return cmocka_run_group_tests(tests, NULL, NULL);
