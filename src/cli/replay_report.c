@@ -66,6 +66,10 @@ static void print_count(FILE *out, const char *name, uint64_t value, const char 
 static void print_speed(FILE *out, const char *name, uint64_t bytes,
                         const struct replay_times *times)
 {
+    if (bytes == 0) {
+        fprintf(out, "  %-18s %12s\n", name, "-");
+        return;
+    }
     fprintf(out, "  %-18s %12.2f GB/s  (%s in %s)\n", name, gb_per_s(bytes, times->total_ns),
             BYTES(bytes), DURATION_NS(times->total_ns));
 }

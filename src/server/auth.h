@@ -12,7 +12,8 @@ struct auth {
     size_t length; /* 0: no token is asked for */
 };
 
-/* Reads the token, the one line of a file. Errors: KVS_ERR_TOKEN_FILE. */
+/* Reads the token, the one line of a file. Errors: KVS_ERR_TOKEN_FILE,
+ * KVS_ERR_TOKEN_FILE_MISSING. */
 enum kvs_status auth_load(const char *path, struct auth *ret_auth, struct kvs_error *error);
 
 /* The Authorization header carries the token, as Bearer or as the password of Basic (whatever the
