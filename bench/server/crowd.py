@@ -31,7 +31,6 @@ def idle(port, ready):
     crowd = [connect(port) for _ in range(10_000)]
     ready.set()
     time.sleep(3600)
-    return crowd
 
 
 def slow_heads(port, ready):
@@ -78,50 +77,6 @@ def long_bodies(port, ready, pause):
     """Valid requests of nearly 64 MiB, the most that the server takes: 16,384 keys of nearly 4,096 bytes."""
     filler = "a" * (4096 - 24)
     body = json.dumps({"keys": [f"{i:016x}{filler}" for i in range(16384)]}).encode()
-    head = b"POST /0/exists HTTP/1.1\r\nHost: x\r\nX-Filler: " + b"y" * 400
-    crowd = [[connect(port), 0] for _ in range(100)]
-    ready.set()
-    while True:
-        for client in crowd:
-            try:
-                client[0].send(head[client[1] % len(head):][:1])
-                client[1] += 1
-            except OSError:
-                client[:] = [connect(port), 0]
-        time.sleep(0.05)
-
-
-def never_reading(port, ready):
-    """Requests for long answers as fast as the server takes them, and not one answer is read."""
-    body = json.dumps({"keys": [f"{i:064x}" for i in range(1024)]}).encode()
-    request = b"POST /0/get_page_indices HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    crowd = [connect(port) for _ in range(50)]
-    for client in crowd:
-        client.setblocking(False)
-    rest = [b""] * len(crowd)
-    started = False
-    while True:
-        for i, client in enumerate(crowd):
-            try:
-                rest[i] = rest[i] or request
-                rest[i] = rest[i][client.send(rest[i]):]
-            except BlockingIOError:
-                pass
-            except OSError:
-                crowd[i], rest[i] = connect(port), b""
-                crowd[i].setblocking(False)
-        if not started:
-            ready.set()
-            started = True
-        time.sleep(0.01)
-
-
-def long_bodies(port, ready, pause):
-    """Bodies of 64 MiB: as many keys as a request may hold, each with a long prefix."""
-    keys = 16384
-    key = "a" * (64 * MEBIBYTE // keys - 64)
-    body = json.dumps({"keys": [f"{i:016x}{key}" for i in range(keys)]}).encode()[:64 * MEBIBYTE - 2] + b'"]'
-    body = body[:64 * MEBIBYTE]
     head = b"POST /0/exists HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
     ready.set()
     while True:
