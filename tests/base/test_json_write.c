@@ -162,8 +162,10 @@ static void test_locale_does_not_matter(void **state)
     const char *set = NULL;
     for (size_t i = 0; i < ARRAY_LENGTH(LOCALES) && set == NULL; i++)
         set = setlocale(LC_NUMERIC, LOCALES[i]);
-    if (set == NULL)
+    if (set == NULL) {
+        print_message("skipped: no locale with a decimal comma is installed\n");
         skip();
+    }
     struct buffer out = {0};
     struct json_writer w = {.out = &out};
     struct json_reader r;

@@ -59,8 +59,10 @@ static void digits_are_decoded_by_sixteen(void **state)
 static void digits_are_decoded_by_thirty_two(void **state)
 {
     (void)state;
-    if (!__builtin_cpu_supports("avx2"))
+    if (!__builtin_cpu_supports("avx2")) {
+        print_message("skipped: no AVX2 here\n");
         skip();
+    }
     try_all(key_decode_by_32);
 }
 #endif
