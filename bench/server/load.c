@@ -11,9 +11,13 @@
  * on the next rank and releases their pages: only the gets are timed
  *
  * A connection waits for --pause-us between an answer and its next request: 0 measures what a
- * server can take, a pause what requests wait for in a server that is not overloaded.
+ * server can take, a pause what requests wait for in a server that is not overloaded. Without a
+ * pause the load never sleeps, so that no server pays for waking it.
  *
- * Prints one JSON object. Latencies are of whole cycles. Any unexpected answer ends the program. */
+ * Prints one JSON object. Latencies are of whole cycles. `worst_running_us` leaves out the requests
+ * that were under way while the load itself, which never sleeps, stood still for over a
+ * millisecond: its core was taken away, by the kernel or by the host of a virtual machine. Any
+ * unexpected answer ends the program. */
 #include "base/clock.h"
 
 #include <arpa/inet.h>
@@ -30,6 +34,7 @@
 #include <unistd.h>
 
 enum { KEY_CHARS = 64, PREPARED = 512, CONNECTIONS_MAX = 1024, INPUT_BYTES = 1 << 18 };
+enum { STOOD_STILL_NS = 1000 * 1000, SILENCE_S = 60 };
 
 struct text {
     char *bytes;
@@ -47,6 +52,7 @@ struct settings {
 struct connection {
     int fd;
     bool writes, confirming; /* this one reserves; and now says what became of it */
+    bool stood_still;        /* the load, while this request was under way */
     uint64_t first_id, started_ns, due_ns;
     struct text out, confirm;
     const struct text *sending;
@@ -256,6 +262,7 @@ struct run {
     struct connection connections[CONNECTIONS_MAX];
     uint32_t *latencies; /* of 100 ns */
     uint64_t sent, answered, next_id, checked, released;
+    uint64_t worst_running_ns, stood_still, looked_ns;
     /* A ring of those that pause; all for as long, so the first is due first. */
     struct connection *pausing[CONNECTIONS_MAX];
     unsigned first_pausing, pausing_count;
@@ -292,7 +299,7 @@ static void begin(struct run *run, struct connection *connection)
     } else {
         connection->sending = &run->prepared[run->sent % PREPARED];
     }
-    connection->confirming = false;
+    connection->confirming = connection->stood_still = false;
     connection->received = 0;
     connection->started_ns = clock_mono_ns();
     send_all(connection);
@@ -318,10 +325,9 @@ static void begin_due(struct run *run)
     }
 }
 
-/* Waits for answers, no longer than to the next request that is due. */
-static int wait_for_events(const struct run *run, struct epoll_event events[], int max)
+/* Sleeps until there are answers, no longer than to the next request that is due. */
+static int sleep_for_events(const struct run *run, struct epoll_event events[], int max)
 {
-    enum { SILENCE_S = 60 };
     struct timespec wait = {.tv_sec = SILENCE_S};
     if (run->pausing_count > 0) {
         uint64_t due = run->pausing[run->first_pausing]->due_ns, now = clock_mono_ns();
@@ -331,6 +337,29 @@ static int wait_for_events(const struct run *run, struct epoll_event events[], i
     int n = epoll_pwait2(run->epoll, events, max, &wait, NULL);
     if (n == 0 && wait.tv_sec == SILENCE_S)
         fail("no answer for a minute");
+    return n;
+}
+
+/* Called over and over: who comes late has stood still, and so have those that wait. */
+static void look_at_clock(struct run *run)
+{
+    uint64_t now_ns = clock_mono_ns();
+    if (now_ns - run->looked_ns > STOOD_STILL_NS && run->looked_ns != 0)
+        for (unsigned i = 0; i < run->settings.connections; i++)
+            run->connections[i].stood_still = true;
+    run->looked_ns = now_ns;
+}
+
+static int spin_for_events(struct run *run, struct epoll_event events[], int max)
+{
+    uint64_t since_ns = clock_mono_ns();
+    int n;
+    do {
+        n = epoll_wait(run->epoll, events, max, 0);
+        look_at_clock(run);
+        if (run->looked_ns - since_ns > SILENCE_S * UINT64_C(1000000000))
+            fail("no answer for a minute");
+    } while (n == 0);
     return n;
 }
 
@@ -354,6 +383,10 @@ static void answered(struct run *run, struct connection *connection)
     uint64_t took_ns = clock_mono_ns() - connection->started_ns;
     run->latencies[run->answered++] =
         took_ns / 100 > UINT32_MAX ? UINT32_MAX : (uint32_t)(took_ns / 100);
+    if (connection->stood_still)
+        run->stood_still++;
+    else if (took_ns > run->worst_running_ns)
+        run->worst_running_ns = took_ns;
     if (!settings->writes && !settings->resp && run->checked++ < 64 &&
         (strstr(connection->in, "null") != NULL || strstr(connection->in, "false") != NULL))
         fail("a key is not there");
@@ -411,10 +444,13 @@ static void print(const struct run *run, uint64_t took_ns)
     uint64_t n = run->answered;
     qsort(run->latencies, n, sizeof *run->latencies, by_value);
     printf("{\"op\":\"%s\",\"keys\":%u,\"connections\":%u,\"requests\":%llu,\"seconds\":%.4f,"
-           "\"per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"worst_us\":%.1f,\"releases\":%llu}\n",
+           "\"per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"worst_us\":%.1f,\"worst_running_us\":%"
+           ".1f,"
+           "\"stood_still\":%llu,\"releases\":%llu}\n",
            settings->op, settings->keys, settings->connections, (unsigned long long)n,
            (double)took_ns / 1e9, (double)n * 1e9 / (double)took_ns, run->latencies[n / 2] / 10.0,
            run->latencies[n * 99 / 100] / 10.0, run->latencies[n - 1] / 10.0,
+           (double)run->worst_running_ns / 1e3, (unsigned long long)run->stood_still,
            (unsigned long long)run->released);
 }
 
@@ -490,7 +526,8 @@ int main(int argc, char **argv)
         begin(&run, &run.connections[i]);
     while (run.answered < run.settings.requests) {
         struct epoll_event events[64];
-        int n = wait_for_events(&run, events, 64);
+        int n = run.settings.pause_us == 0 ? spin_for_events(&run, events, 64)
+                                           : sleep_for_events(&run, events, 64);
         for (int i = 0; i < n; i++)
             readable(&run, events[i].data.ptr);
         begin_due(&run);

@@ -24,7 +24,8 @@ enum {
 bool index_init(struct index *index, uint32_t num_pages, uint64_t seed, const struct slot *slots)
 {
     uint64_t count = (uint64_t)num_pages * FILL_NUMERATOR / FILL_DENOMINATOR + 2;
-    struct index_group *groups = memory_new(count * sizeof *groups);
+    /* Touched: a new index is written to all over, and the first requests would take the faults. */
+    struct index_group *groups = memory_new_touched(count * sizeof *groups);
     if (groups == NULL)
         return false;
     *index = (struct index){groups, count, seed, slots};

@@ -7,8 +7,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { COMPLAIN_MS = 60 * 1000 }; /* between two log lines about one failing image */
+enum {
+    COMPLAIN_MS = 60 * 1000, /* between two log lines about one failing image */
+    WORK_NS = 200 * 1000,    /* of writing slots, before others have the core for as long */
+};
 
 static uint64_t entry_now(const struct registry_entry *entry)
 {
@@ -228,16 +232,32 @@ void entry_look_for_life(struct registry_entry *entry)
 
 /* ---- Writing behind ----*/
 
+/* A thread that works as long as it may has its core until the scheduler's next tick, 4 ms with 250
+ * of them a second, and a request may be waiting for that core. One that sleeps after a little work
+ * loses it at once to whoever wants it, and is never starved, as one of low priority would be. */
+static void give_way(uint64_t *since_ns)
+{
+    uint64_t worked_ns = clock_mono_ns() - *since_ns;
+    if (worked_ns < WORK_NS)
+        return;
+    struct timespec pause = {.tv_nsec = WORK_NS};
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    *since_ns = clock_mono_ns();
+}
+
 /* Copies and writes every changed slot, without the lock: a thread that loses the processor with it
  * in its hand holds all requests up. The catalog stays, as image_lock is held. */
-static enum kvs_status write_slots(struct registry_entry *entry, bool *ret_wrote,
-                                   struct kvs_error *error)
+static enum kvs_status write_slots(struct registry_entry *entry, enum entry_manner manner,
+                                   bool *ret_wrote, struct kvs_error *error)
 {
     struct catalog_copy copy;
+    uint64_t since_ns = clock_mono_ns();
     uint32_t cursor = 0;
     bool more = true;
     *ret_wrote = false;
     while (more) {
+        if (manner == ENTRY_GIVES_WAY)
+            give_way(&since_ns);
         more = catalog_copy_changed(entry->catalog, &cursor, &copy);
         *ret_wrote |= copy.count > 0;
         enum kvs_status status = image_write(entry->image, &copy, error);
@@ -314,7 +334,8 @@ static enum kvs_status look_after_image(struct registry_entry *entry, struct kvs
 }
 
 /* Under image_lock. */
-static enum kvs_status write_locked(struct registry_entry *entry, struct kvs_error *error)
+static enum kvs_status write_locked(struct registry_entry *entry, enum entry_manner manner,
+                                    struct kvs_error *error)
 {
     struct kvs_error own;
     error = error != NULL ? error : &own;
@@ -322,19 +343,20 @@ static enum kvs_status write_locked(struct registry_entry *entry, struct kvs_err
     bool wrote = false;
     enum kvs_status status = look_after_image(entry, error);
     if (status == KVS_OK)
-        status = write_slots(entry, &wrote, error);
+        status = write_slots(entry, manner, &wrote, error);
     if (status == KVS_OK)
         status = commit(entry, wrote, error);
     note_result(entry, status, started_ms, error);
     return status;
 }
 
-enum kvs_status entry_write(struct registry_entry *entry, struct kvs_error *error)
+enum kvs_status entry_write(struct registry_entry *entry, enum entry_manner manner,
+                            struct kvs_error *error)
 {
     enum kvs_status status = KVS_OK;
     pthread_mutex_lock(&entry->image_lock);
     if (entry->image != NULL)
-        status = write_locked(entry, error);
+        status = write_locked(entry, manner, error);
     pthread_mutex_unlock(&entry->image_lock);
     return status;
 }
@@ -343,7 +365,7 @@ enum kvs_status entry_write(struct registry_entry *entry, struct kvs_error *erro
 
 static enum kvs_status stop_kept(struct registry_entry *entry, struct kvs_error *error)
 {
-    enum kvs_status status = write_locked(entry, error);
+    enum kvs_status status = write_locked(entry, ENTRY_HURRIES, error);
     if (status != KVS_OK)
         return status;
     if (catalog_unsettled_until_ms(entry->catalog) <= entry_now(entry))
@@ -355,7 +377,7 @@ static enum kvs_status stop_kept(struct registry_entry *entry, struct kvs_error 
     else
         count = 0; /* the order of generations stands in */
     /* The counting may have let deadlines pass. */
-    status = write_locked(entry, error);
+    status = write_locked(entry, ENTRY_HURRIES, error);
     if (status == KVS_OK)
         status = image_stop(entry->image, recency, count, error);
     free(recency);

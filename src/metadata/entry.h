@@ -62,8 +62,13 @@ enum kvs_status entry_adopt(struct registry_entry *entry, uint64_t bytes_per_pag
 /* Notes a page or lease that is alive. */
 void entry_look_for_life(struct registry_entry *entry);
 
+/* How slots are written: in small pieces, with pauses for those that answer requests; or as fast as
+ * can be, when somebody waits for it. */
+enum entry_manner { ENTRY_GIVES_WAY, ENTRY_HURRIES };
+
 /* Writes every change to the image; the locks are taken inside. Does nothing in memory. */
-enum kvs_status entry_write(struct registry_entry *entry, struct kvs_error *error);
+enum kvs_status entry_write(struct registry_entry *entry, enum entry_manner manner,
+                            struct kvs_error *error);
 /* A clean stop. The catalog is gone afterwards. */
 enum kvs_status entry_stop(struct registry_entry *entry, struct kvs_error *error);
 /* Removes the files. The catalog is gone afterwards, and users that wait for the lock find it so.

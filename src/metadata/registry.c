@@ -167,7 +167,7 @@ static void tick(struct registry_entry *entry, void *arg)
     (void)arg;
     if (entry->options->idle_reset_ms > 0)
         entry_look_for_life(entry);
-    entry_write(entry, NULL); /* a failure is logged there */
+    entry_write(entry, ENTRY_GIVES_WAY, NULL); /* a failure is logged there */
 }
 
 /* Waits for the next second; false when the registry is closing. */
@@ -232,7 +232,7 @@ static void sync_one(struct registry_entry *entry, void *arg)
     struct kvs_error error;
     if (entry->options->idle_reset_ms > 0)
         entry_look_for_life(entry);
-    enum kvs_status status = entry_write(entry, &error);
+    enum kvs_status status = entry_write(entry, ENTRY_HURRIES, &error);
     if (status == KVS_OK || result->status != KVS_OK)
         return;
     result->status = status;
@@ -485,7 +485,8 @@ static enum kvs_status initialize_again(struct registry *registry, struct regist
         begin_reset(entry))
         return reset(registry, entry, identity, error);
     if (write)
-        entry_write(entry, NULL); /* a failure is logged, and tried again every second */
+        entry_write(entry, ENTRY_HURRIES,
+                    NULL); /* a failure is logged, and tried again every second */
     return status;
 }
 
