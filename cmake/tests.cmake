@@ -87,6 +87,8 @@ if(TARGET kvshelf)
   if(KVSHELF_PYTHON)
     add_test(NAME server/protocol COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/protocol.py
       $<TARGET_FILE:kvshelf> WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    add_test(NAME server/turns COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/turns.py
+      $<TARGET_FILE:kvshelf> WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
     add_test(NAME server/kill COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/server/kill.py
       $<TARGET_FILE:kvshelf> 4 WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
     add_test(NAME metadata/tls COMMAND ${KVSHELF_PYTHON} ${CMAKE_SOURCE_DIR}/tests/metadata/tls.py

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -21,6 +22,12 @@ static int linux_allocate(int fd, off_t offset, off_t length)
     return posix_fallocate(fd, offset, length);
 }
 
+static void linux_pause(uint64_t ns)
+{
+    struct timespec time = {.tv_nsec = (long)ns};
+    (void)nanosleep(&time, NULL);
+}
+
 const struct image_os image_os_linux = {
     .shm_dir = "/dev/shm",
     .pwrite = pwrite,
@@ -28,6 +35,7 @@ const struct image_os image_os_linux = {
     .fsync = fsync,
     .allocate = linux_allocate,
     .fstatfs = fstatfs,
+    .pause = linux_pause,
 };
 
 int image_os_read(int fd, void *bytes, size_t length, uint64_t offset)

@@ -17,6 +17,7 @@ struct image_os {
     int (*fsync)(int fd);                                /* of directories */
     int (*allocate)(int fd, off_t offset, off_t length); /* as posix_fallocate(): an errno */
     int (*fstatfs)(int fd, struct statfs *ret);
+    void (*pause)(uint64_t ns); /* leaves the processor to others */
 };
 
 extern const struct image_os image_os_linux;

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     COMPLAIN_MS = 60 * 1000, /* between two log lines about one failing image */
@@ -235,13 +234,11 @@ void entry_look_for_life(struct registry_entry *entry)
 /* A thread that works as long as it may has its core until the scheduler's next tick, 4 ms with 250
  * of them a second, and a request may be waiting for that core. One that sleeps after a little work
  * loses it at once to whoever wants it, and is never starved, as one of low priority would be. */
-static void give_way(uint64_t *since_ns)
+static void give_way(const struct registry_entry *entry, uint64_t *since_ns)
 {
-    uint64_t worked_ns = clock_mono_ns() - *since_ns;
-    if (worked_ns < WORK_NS)
+    if (clock_mono_ns() - *since_ns < WORK_NS)
         return;
-    struct timespec pause = {.tv_nsec = WORK_NS};
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    entry->options->os->pause(WORK_NS);
     *since_ns = clock_mono_ns();
 }
 
@@ -257,7 +254,7 @@ static enum kvs_status write_slots(struct registry_entry *entry, enum entry_mann
     *ret_wrote = false;
     while (more) {
         if (manner == ENTRY_GIVES_WAY)
-            give_way(&since_ns);
+            give_way(entry, &since_ns);
         more = catalog_copy_changed(entry->catalog, &cursor, &copy);
         *ret_wrote |= copy.count > 0;
         enum kvs_status status = image_write(entry->image, &copy, error);

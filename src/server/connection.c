@@ -96,7 +96,12 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
 {
     (void)suggested;
     struct connection *c = (struct connection *)(void *)handle;
-    *ret_buffer = uv_buf_init(c->loop->input, c->filled ? 0 : held_room(c));
+    unsigned room = 0;
+    if (!turns_allow(c))
+        turns_wait(c);
+    else if (!c->filled)
+        room = held_room(c);
+    *ret_buffer = uv_buf_init(c->loop->input, room);
     c->filled = false;
 }
 
@@ -114,7 +119,9 @@ static void wait_for_room(struct connection *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *c = (struct connection *)(void *)stream;
-    if (n == UV_ENOBUFS)
+    if (n == UV_ENOBUFS && c->queued)
+        set_reading(c, false);
+    else if (n == UV_ENOBUFS)
         wait_for_room(c);
     if (n == 0 || n == UV_ENOBUFS)
         return;
@@ -144,7 +151,8 @@ static void set_reading(struct connection *c, bool reading)
 
 void connection_resume(struct connection *c)
 {
-    set_reading(c, true);
+    if (!c->queued)
+        set_reading(c, true);
 }
 
 /* ---- Closing ---------------------------------------------------------------------------------*/
@@ -214,6 +222,7 @@ void connection_close(struct connection *c)
     leave_phase(c);
     loop->connections--;
     give_up_work(c);
+    turns_leave(c);
     held_count(c);
     if (loop->awaited == c)
         loop->awaited = NULL;
@@ -481,9 +490,7 @@ static void serve(struct connection *c)
     answer_now(c, &answer);
     uint64_t end_ns = clock_mono_ns();
     metrics_count_request(metrics_of(c), answer.endpoint, answer.status, end_ns - start_ns);
-    if (c->loop->turn_ns == 0)
-        c->loop->turn_ns = start_ns;
-    c->yields = end_ns - c->loop->turn_ns > LOOP_TURN_NS;
+    turns_count(c, start_ns, end_ns);
 }
 
 /* A head whose body is still to come. */
@@ -560,11 +567,11 @@ static void settle(struct connection *c)
 
 static void run(struct connection *c, const char *at, const char *end)
 {
-    c->loop->turn_ns = 0;
+    turns_begin(c);
     take(c, &at, end);
     c->yields = c->yields && at < end && !c->last;
     if (c->yields)
-        uv_idle_start(&c->loop->turns, loop_on_turns);
+        turns_wait(c);
     if (!c->closed)
         flush(c);
     if (c->closed) {
@@ -617,6 +624,7 @@ void connection_open(struct loop *loop, int fd)
         return;
     }
     c->loop = loop;
+    c->lengthy = true;
     http_parser_init(&c->parser, loop->server->options.body_max_bytes);
     enter_phase(c, PHASE_IDLE, loop->server->options.idle_ms);
     loop->connections++;
@@ -639,13 +647,15 @@ void connection_shed(struct loop *loop)
         connection_end(oldest, END_SHED);
 }
 
-bool connection_take_turn(struct connection *c)
+void connection_take_turn(struct connection *c)
 {
-    if (!c->yields)
-        return false;
-    c->yields = false;
-    go_on(c);
-    return true;
+    if (c->yields) {
+        c->yields = false;
+        go_on(c);
+    } else if (!is_held(c)) {
+        c->has_turn = true;
+        set_reading(c, true);
+    }
 }
 
 static void expire_writing(struct connection *c)
@@ -706,7 +716,7 @@ void connection_start(struct connection *c)
     if (!c->waits_for_start)
         return;
     c->waits_for_start = false;
-    c->loop->turn_ns = 0;
+    turns_begin(c);
     serve(c);
     c->yields = false; /* its further input has a turn of its own */
     if (!c->closed)

@@ -200,22 +200,9 @@ static void stop(struct loop *loop)
     }
 }
 
-void loop_on_turns(uv_idle_t *turns)
-{
-    struct loop *loop = turns->data;
-    struct connection *after, *last = loop->phases[PHASE_HELD].last;
-    bool any = false;
-    loop->now_ms = clock_boot_ms();
-    for (struct connection *c = loop->phases[PHASE_HELD].first; c != NULL; c = after) {
-        after = c == last ? NULL : c->after; /* those that yield again come next time */
-        any |= connection_take_turn(c);
-    }
-    if (!any)
-        uv_idle_stop(turns);
-}
-
 static void on_before(uv_prepare_t *before)
 {
+    turns_begin_pass(before->data);
     held_resume(before->data);
 }
 

@@ -13,7 +13,8 @@ enum {
     LOOP_STALL_BYTES = 16 * 1024,   /* of a body that others wait for: less in stall_ms */
     LOOP_STALL_MS = 1000,           /* costs its connection */
     LOOP_FLUSH_BYTES = 1024 * 1024, /* answers gathered before they are written */
-    LOOP_TURN_NS = 200 * 1000,      /* of one connection, before the others have theirs */
+    LOOP_TURN_NS = 50 * 1000,       /* of one connection, before the others have theirs */
+    LOOP_LENGTHY_BYTES = 32 * 1024, /* of bodies: a turn that took more is a lengthy one */
     LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
     LOOP_LINGER_MS = 1000,          /* for a peer to take the last answer */
     LOOP_SHED_IDLE_MS = 1000,       /* idle for less is not shed for another connection */
@@ -62,11 +63,15 @@ struct connection {
     bool delayed; /* it was made to wait for room */
     bool filled;  /* its last read took all there was room for */
     bool yields;  /* its turn is over, it has more input */
-    bool ended;   /* the peer will send nothing more */
-    bool last;    /* what is being answered is the last */
-    bool served;  /* a request was answered since the phase was last set */
-    bool closed;  /* uv_close() was called */
-    bool freed;   /* its handle is gone: only `work` keeps it */
+    bool lengthy; /* its last turn was a lengthy one, or it has had none yet: see turns.c */
+    bool has_turn;
+    bool queued; /* waits for its turn, in the queue between `ahead` and `behind` */
+    struct connection *ahead, *behind;
+    bool ended;  /* the peer will send nothing more */
+    bool last;   /* what is being answered is the last */
+    bool served; /* a request was answered since the phase was last set */
+    bool closed; /* uv_close() was called */
+    bool freed;  /* its handle is gone: only `work` keeps it */
 };
 
 struct connection_list {
@@ -79,7 +84,7 @@ struct loop {
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_idle_t turns;      /* runs while connections that yielded have input */
+    uv_idle_t turns;      /* runs while connections wait for their turn */
     uv_prepare_t before;  /* before each wait for events: who was made to wait goes on */
     uv_poll_t *listening; /* the first loop's, one for each address */
     size_t listening_count;
@@ -87,8 +92,11 @@ struct loop {
     pthread_t thread;
     bool started, stopping, ended;
     uint64_t stop_at_ms;
-    uint64_t now_ms;  /* when the last event was taken */
-    uint64_t turn_ns; /* when the turn under way began; 0: with its first request */
+    uint64_t now_ms;              /* when the last event was taken */
+    uint64_t turn_ns;             /* when the turn under way began; 0: with its first request */
+    size_t turn_bytes;            /* of bodies, so far */
+    struct connection_list queue; /* those that wait for their turn */
+    uint64_t pass, lengthy_pass;  /* this one's number, and that in which one had its turn */
     struct connection_list phases[PHASES];
     size_t connections, connections_share;
     size_t held_bytes;    /* of heads, bodies and waiting input */
@@ -140,9 +148,6 @@ void loop_done(struct loop *loop);
 /* Takes a descriptor: at once on the loop's own thread (`own`), else by waking it. */
 void loop_hand(struct loop *loop, int fd, bool own);
 
-/* Gives every connection that yielded a turn. */
-void loop_on_turns(uv_idle_t *turns);
-
 /* connection.c, on the loop's thread only. */
 void connection_open(struct loop *loop, int fd);
 void connection_close(struct connection *connection);
@@ -152,11 +157,19 @@ void connection_resume(struct connection *connection);                       /* 
 void connection_enter_lane(struct loop *loop);
 void connection_expire(struct connection *connection);
 void connection_start(struct connection *connection); /* the catalogs are loaded */
-/* Goes on, if it had yielded; then true. */
-bool connection_take_turn(struct connection *connection);
+void connection_take_turn(struct connection *connection);
 void connection_stop(struct connection *connection); /* the server stops */
 /* The oldest idle connection makes room. */
 void connection_shed(struct loop *loop);
+
+/* turns.c, on the loop's thread only. May the connection be read from in this pass of the loop? */
+bool turns_allow(struct connection *connection);
+void turns_wait(struct connection *connection);  /* connection_take_turn() will be called */
+void turns_leave(struct connection *connection); /* waits no more, if it did */
+void turns_begin_pass(struct loop *loop);        /* before each wait for events */
+void turns_begin(struct connection *connection); /* a turn of its */
+/* A request was answered: the turn goes on, or is over (`yields`). */
+void turns_count(struct connection *connection, uint64_t start_ns, uint64_t end_ns);
 
 /* held.c, on the loop's thread only. */
 size_t held_budget(const struct loop *loop);              /* bytes */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* How a key's number becomes its hash: well spread, all alike, or all near the end of the array. */
 enum spread { SPREAD, ALIKE, AT_THE_END, SPREADS };
@@ -164,6 +165,25 @@ static void every_byte_and_the_seed_count_in_the_hash(void **state)
     index_done(&b);
 }
 
+/* Keys are spread over all of it: the first requests of a new catalog would fault it in, a huge
+ * page and up to a millisecond at a time. */
+static void a_new_index_is_in_memory(void **state)
+{
+    (void)state;
+    enum { PAGES = 1 << 20, PAGE_BYTES = 4096 };
+    struct index index;
+    assert_true(index_init(&index, PAGES, 77, NULL));
+    size_t n = (index_memory_bytes(&index) + PAGE_BYTES - 1) / PAGE_BYTES, resident = 0;
+    unsigned char *pages = malloc(n);
+    assert_non_null(pages);
+    assert_int_equal(mincore(index.groups, index_memory_bytes(&index), pages), 0);
+    for (size_t i = 0; i < n; i++)
+        resident += pages[i] & 1;
+    assert_int_equal(resident, n);
+    free(pages);
+    index_done(&index);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +192,7 @@ int main(void)
         cmocka_unit_test(keys_of_dead_pages_are_passed_over),
         cmocka_unit_test(a_block_is_looked_up_like_its_keys),
         cmocka_unit_test(every_byte_and_the_seed_count_in_the_hash),
+        cmocka_unit_test(a_new_index_is_in_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

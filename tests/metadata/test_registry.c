@@ -937,6 +937,23 @@ static void many_initialize_the_same_at_once(void **state)
     registry_close(registry);
 }
 
+/* The thread that writes images behind leaves the processor to whoever answers requests after each
+ * piece of work; here each of 16 pieces takes long enough. */
+static void the_writer_of_images_gives_way(void **state)
+{
+    (void)state;
+    enum { PIECES = 16, PAGES = PIECES * CATALOG_COPY_MAX };
+    struct registry *registry = open_kept();
+    assert_int_equal(initialize(registry, 0, "kv", PAGES), KVS_OK);
+    kept_faults.slow_writes = true;
+    for (unsigned number = 0; number < PAGES; number++)
+        store(registry, number);
+    for (int waited = 0; atomic_load(&kept_pauses) < PIECES / 2 && waited < 1000; waited++)
+        usleep(10 * 1000);
+    assert_true(atomic_load(&kept_pauses) >= PIECES / 2);
+    registry_close(registry);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -968,6 +985,7 @@ int main(void)
         TEST(a_network_directory_is_refused),
         TEST(dropping_while_others_use_it),
         TEST(many_initialize_the_same_at_once),
+        TEST(the_writer_of_images_gives_way),
     };
     return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
 }

@@ -242,7 +242,8 @@ def a_cleared_page_rests(rank):
 
 
 @contextlib.contextmanager
-def serving(program, flags):
+def serving_process(program, flags):
+    """The process and its port."""
     process = subprocess.Popen([program, "serve", "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
     try:
         said = ""
@@ -252,12 +253,18 @@ def serving(program, flags):
                 break
         else:
             raise SystemExit(f"the server did not start: {said}")
-        yield int(found.group(1))
+        yield process, int(found.group(1))
         process.terminate()
         expect(0, process.wait(60), "exit status of the server")
     finally:
         process.kill()
         process.communicate()
+
+
+@contextlib.contextmanager
+def serving(program, flags):
+    with serving_process(program, flags) as (_, port):
+        yield port
 
 
 def main():

@@ -234,6 +234,11 @@ static int files_fstatfs(int fd, struct statfs *ret)
     return fstatfs(fd, ret);
 }
 
+static void files_pause(uint64_t ns)
+{
+    (void)ns; /* nobody else would run */
+}
+
 const struct image_os sim_image_os = {
     .shm_dir = shm_dir,
     .pwrite = files_pwrite,
@@ -241,4 +246,5 @@ const struct image_os sim_image_os = {
     .fsync = fsync,
     .allocate = files_allocate,
     .fstatfs = files_fstatfs,
+    .pause = files_pause,
 };

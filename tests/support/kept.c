@@ -17,6 +17,7 @@
 struct kept_faults kept_faults;
 void (*kept_on_fsync)(void);
 int kept_writes;
+atomic_int kept_pauses;
 uint64_t kept_clock_ms;
 char kept_log_text[KEPT_LOG_BYTES];
 
@@ -51,6 +52,8 @@ static ssize_t faulty_pwrite(int fd, const void *bytes, size_t length, off_t off
 {
     pthread_mutex_lock(&lock);
     ssize_t result;
+    if (kept_faults.slow_writes)
+        usleep(1000);
     if (kept_faults.tiny_writes && kept_writes++ % 2 == 0) {
         errno = EINTR;
         result = -1;
@@ -126,6 +129,12 @@ static int faulty_fstatfs(int fd, struct statfs *ret)
     return result;
 }
 
+static void count_pause(uint64_t ns)
+{
+    (void)ns;
+    atomic_fetch_add(&kept_pauses, 1);
+}
+
 /* ---- The place ----*/
 
 void kept_make(struct kept_place *place)
@@ -145,10 +154,12 @@ void kept_make(struct kept_place *place)
                                   .fdatasync = faulty_fdatasync,
                                   .fsync = watched_fsync,
                                   .allocate = faulty_allocate,
-                                  .fstatfs = faulty_fstatfs};
+                                  .fstatfs = faulty_fstatfs,
+                                  .pause = count_pause};
     kept_faults = (struct kept_faults){.writes_left = -1};
     kept_on_fsync = NULL;
     kept_writes = 0;
+    atomic_store(&kept_pauses, 0);
     kept_clock_ms = 1000000;
     kept_log_clear();
 }

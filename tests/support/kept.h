@@ -6,6 +6,7 @@
 #include "catalog/image_os.h"
 #include "kvshelf/kvshelf.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,11 +29,13 @@ struct kept_faults {
     bool shm_full, disk_full;
     long filesystem;  /* 0: the true one; else the magic number statfs() gives */
     bool tiny_writes; /* each pwrite moves at most 7 bytes, every other one is interrupted */
+    bool slow_writes; /* each pwrite takes a millisecond */
 };
 extern struct kept_faults kept_faults;
 /* Called before a directory is synced; kept_make() sets it to NULL. */
 extern void (*kept_on_fsync)(void);
-extern int kept_writes; /* pwrites done so far */
+extern int kept_writes;        /* pwrites done so far */
+extern atomic_int kept_pauses; /* times the processor was left to others; no time passes */
 
 void kept_make(struct kept_place *place);
 /* Removes everything. */
