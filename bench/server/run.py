@@ -223,7 +223,7 @@ def print_table(results):
 
 
 def print_cpu(results):
-    """Rates of the fast ones say as much of the load and of waking it as of them."""
+    """The load may be what bounds the rates of the fast ones; it is not in these."""
     names = ["kvshelf", "python, no log", "redis", "bare"]
     print(f"\n{'processor time, us a request':34}" + "".join(f"{n:>22}" for n in names) + f"{'bare / kvshelf':>22}")
     for case in results.rows:
@@ -239,8 +239,9 @@ def print_cpu(results):
 def measure_stalls(work, pages):
     """The worst get of 128 keys while another connection reserves and releases 128 pages and, in the kept
     server, the image of what was just filled and of what changes is written once a second. With pauses, so
-    that neither core is overloaded, and without, where a thread waits for its core as well. The writer of
-    images may use the other core; the server in memory shows what is the machine's own doing."""
+    that neither core is overloaded, and without, where both are busy all the time. The writer of images may use
+    the other core. What is the machine's own doing shows in two ways: the server in memory has no such writer, and
+    the load, which never sleeps where it does not pause, knows when its own core was taken away."""
     outcomes = {}
     for name, flags in (("kept", ["--data-dir", os.path.join(work, "stalls")]), ("in memory", [])):
         server = Server(name, [os.path.join(BUILD, "kvshelf"), "serve", "--port", "{port}", "--threads", "1",
@@ -303,6 +304,9 @@ def main():
             print(f"  {name}: p50 {statistics.median(r['p50_us'] for r in rounds):.0f} us, p99 "
                   f"{statistics.median(r['p99_us'] for r in rounds):.0f} us, worst of each round "
                   + ", ".join(f"{r['worst_us'] / 1000:.1f}" for r in rounds) + " ms")
+            if any(r["stood_still"] for r in rounds):
+                print(f"    without the {', '.join(str(r['stood_still']) for r in rounds)} gets during which the load stood "
+                      "still: " + ", ".join(f"{r['worst_running_us'] / 1000:.1f}" for r in rounds) + " ms")
         restart = measure_restart(args.work, args.pages)
         print(f"memory {restart['bytes_per_key']:.1f} B a key; restart with {args.pages:,} keys in "
               f"{restart['restart_seconds']:.2f} s (SGLang's server: 242 B, 4.5 s, see docs/benchmarks.md)")

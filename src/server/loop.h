@@ -8,7 +8,8 @@
 
 enum {
     LOOP_INPUT_BYTES = 256 * 1024,  /* read at once, for all connections of a loop */
-    LOOP_BODY_BYTES = 64 * 1024,    /* of a body that did not come with its head: a turn */
+    LOOP_BODY_BYTES = 64 * 1024,    /* of a body that did not come with its head: a turn; */
+    LOOP_LONG_BYTES = 16 * 1024,    /* of a long one, so that its copy delays nobody */
     LOOP_TIGHT_BYTES = 4 * 1024,    /* read at once while a loop holds much: see held.c */
     LOOP_STALL_BYTES = 16 * 1024,   /* of a body that others wait for: less in stall_ms */
     LOOP_STALL_MS = 1000,           /* costs its connection */
