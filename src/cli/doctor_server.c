@@ -155,7 +155,7 @@ static enum kvs_status examine_row(void *arg, const struct namespace_row *row,
         doctor_say(v->report, DOCTOR_OK, "namespace", NULL,
                    "'%s' of rank %" PRIu32 " is there with %s page%s, %s of them with a key.",
                    v->ns, v->rank, COUNT(row->num_pages), row->num_pages == 1 ? "" : "s",
-                   COUNT(row->committed));
+                   COUNT(row->pages.committed));
     return KVS_OK;
 }
 

@@ -20,10 +20,10 @@ static bool read_pages(struct json_reader *json, struct namespace_row *row)
     if (!json_object_begin(json))
         return false;
     while (json_object_next(json, &name)) {
-        uint64_t *value = json_text_is(name, "free")        ? &row->free
-                          : json_text_is(name, "reserved")  ? &row->reserved
-                          : json_text_is(name, "committed") ? &row->committed
-                          : json_text_is(name, "retired")   ? &row->retired
+        uint64_t *value = json_text_is(name, "free")        ? &row->pages.free
+                          : json_text_is(name, "reserved")  ? &row->pages.reserved
+                          : json_text_is(name, "committed") ? &row->pages.committed
+                          : json_text_is(name, "retired")   ? &row->pages.retired
                                                             : NULL;
         if (!(value == NULL ? json_skip(json) : json_uint64(json, value)))
             return false;
@@ -34,7 +34,7 @@ static bool read_pages(struct json_reader *json, struct namespace_row *row)
 static bool read_row(struct json_reader *json, struct namespace_row *row)
 {
     struct json_text name;
-    *row = (struct namespace_row){0};
+    *row = (struct namespace_row){.ns = {"", 0}, .fingerprint = {"", 0}};
     if (!json_object_begin(json))
         return false;
     while (json_object_next(json, &name)) {
@@ -47,6 +47,8 @@ static bool read_row(struct json_reader *json, struct namespace_row *row)
             read = json_uint64(json, &row->num_pages);
         else if (json_text_is(name, "bytes_per_page"))
             read = json_uint64(json, &row->bytes_per_page);
+        else if (json_text_is(name, "fingerprint"))
+            read = json_string(json, &row->fingerprint);
         else if (json_text_is(name, "pages"))
             read = read_pages(json, row);
         else
@@ -108,141 +110,139 @@ static void print_heading(void)
 static void print_row(uint64_t rank, const char *ns, const struct namespace_row *row)
 {
     printf("%10" PRIu64 "  %-24s %14s %14s %12s %12s %14s  %s\n", rank, ns, COUNT(row->num_pages),
-           COUNT(row->committed), COUNT(row->reserved), COUNT(row->retired), COUNT(row->free),
+           COUNT(row->pages.committed), COUNT(row->pages.reserved), COUNT(row->pages.retired),
+           COUNT(row->pages.free),
            row->bytes_per_page == 0 ? "not stated" : BYTES(row->bytes_per_page));
 }
 
-/* There may have been some: dropped, or forgotten by a restart without --data-dir. */
-static void say_none(void)
+/* The rows so far; the heading comes with the first. With --json they are collected. */
+struct rows {
+    size_t count;
+    bool as_json;
+    struct buffer out;
+    struct json_writer json; /* into `out` */
+};
+
+static void rows_begin(struct rows *rows, bool as_json)
 {
-    puts("No namespaces.");
+    *rows = (struct rows){.as_json = as_json};
+    rows->json.out = &rows->out;
+    json_write_object_begin(&rows->json);
+    json_write_name(&rows->json, "namespaces");
+    json_write_array_begin(&rows->json);
 }
 
-/* `arg` is a size_t, the rows so far: the heading comes with the first. */
-static enum kvs_status print_one(void *arg, const struct namespace_row *row,
+static enum kvs_status print_one(struct rows *rows, const struct namespace_row *row,
                                  struct kvs_error *error)
 {
-    size_t *rows = arg;
     struct buffer ns = {0};
     buffer_append(&ns, row->ns.text, row->ns.length);
     if (ns.failed)
         return error_set(error, KVS_ERR_NO_MEMORY, "listing namespaces");
     buffer_text(&ns);
     text_one_line(ns.data);
-    if ((*rows)++ == 0)
+    if (rows->count == 0)
         print_heading();
     print_row(row->rank, ns.data, row);
     buffer_done(&ns);
     return KVS_OK;
 }
 
-static enum kvs_status list_url(const struct cli *cli, const char *url, const char *token_file,
-                                struct kvs_error *error)
+static enum kvs_status rows_add(void *arg, const struct namespace_row *row, struct kvs_error *error)
+{
+    struct rows *rows = arg;
+    enum kvs_status status = KVS_OK;
+    if (rows->as_json) {
+        json_write_object_begin(&rows->json);
+        namespace_row_write(&rows->json, row);
+        json_write_object_end(&rows->json);
+    } else {
+        status = print_one(rows, row, error);
+    }
+    rows->count++;
+    return status;
+}
+
+/* Prints what is left to print, if all went well. */
+static enum kvs_status rows_end(struct rows *rows, enum kvs_status status, struct kvs_error *error)
+{
+    json_write_array_end(&rows->json);
+    json_write_object_end(&rows->json);
+    if (status == KVS_OK && rows->as_json)
+        status = output_buffer(stdout, &rows->out, error);
+    else if (status == KVS_OK && rows->count == 0)
+        puts("No namespaces."); /* there may have been some: dropped, or forgotten by a restart
+                                   without --data-dir */
+    buffer_done(&rows->out);
+    return status;
+}
+
+/* ---- Servers ---------------------------------------------------------------------------------*/
+
+static enum kvs_status ask_status(const char *url, const char *token_file, struct buffer *ret_body,
+                                  struct kvs_error *error)
 {
     struct server_client *client;
-    struct buffer body = {0};
-    size_t rows = 0;
     enum kvs_status status = server_client_open(url, token_file, &client, error);
     if (status != KVS_OK)
         return status;
-    status = server_client_ask(client, "/api/status", NULL, &body, error);
-    if (status == KVS_OK && cli_json(cli)) {
-        status = output_buffer(stdout, &body, error);
-    } else if (status == KVS_OK) {
-        status = namespaces_read(&body, print_one, &rows, error);
-        if (status == KVS_OK && rows == 0)
-            say_none();
+    status = server_client_ask(client, "/api/status", NULL, ret_body, error);
+    server_client_close(client);
+    return status;
+}
+
+static enum kvs_status list_url(const char *url, const char *token_file, bool as_json,
+                                struct kvs_error *error)
+{
+    struct buffer body = {0};
+    struct rows rows;
+    enum kvs_status status = ask_status(url, token_file, &body, error);
+    if (status == KVS_OK) {
+        rows_begin(&rows, as_json);
+        status = namespaces_read(&body, rows_add, &rows, error);
+        status = rows_end(&rows, status, error);
     }
     buffer_done(&body);
-    server_client_close(client);
+    return status;
+}
+
+static enum kvs_status print_status(const char *url, const char *token_file,
+                                    struct kvs_error *error)
+{
+    struct buffer body = {0};
+    enum kvs_status status = ask_status(url, token_file, &body, error);
+    if (status == KVS_OK)
+        status = output_buffer(stdout, &body, error);
+    buffer_done(&body);
     return status;
 }
 
 int namespaces_stat(const struct cli *cli, const char *url, const char *token_file)
 {
     struct kvs_error error;
-    enum kvs_status status = list_url(cli, url, token_file, &error);
+    enum kvs_status status = cli_json(cli) ? print_status(url, token_file, &error)
+                                           : list_url(url, token_file, false, &error);
     return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
 }
 
 /* ---- Directories -----------------------------------------------------------------------------*/
 
-static struct namespace_row row_of(const struct stat_catalog *catalog)
-{
-    return (struct namespace_row){
-        .rank = catalog->header.rank,
-        .num_pages = catalog->header.num_pages,
-        .bytes_per_page = catalog->header.bytes_per_page,
-        .free = catalog->free,
-        .reserved = catalog->reserved,
-        .committed = catalog->committed,
-        .retired = catalog->retired,
-        .ns = {catalog->header.ns, strlen(catalog->header.ns)},
-    };
-}
-
-static void write_row(struct json_writer *json, const struct namespace_row *row)
-{
-    json_write_object_begin(json);
-    json_write_name(json, "rank");
-    json_write_uint64(json, row->rank);
-    json_write_name(json, "namespace");
-    json_write_string(json, row->ns.text, row->ns.length);
-    json_write_name(json, "num_pages");
-    json_write_uint64(json, row->num_pages);
-    json_write_name(json, "bytes_per_page");
-    json_write_uint64(json, row->bytes_per_page);
-    json_write_name(json, "pages");
-    json_write_object_begin(json);
-    json_write_name(json, "free");
-    json_write_uint64(json, row->free);
-    json_write_name(json, "reserved");
-    json_write_uint64(json, row->reserved);
-    json_write_name(json, "committed");
-    json_write_uint64(json, row->committed);
-    json_write_name(json, "retired");
-    json_write_uint64(json, row->retired);
-    json_write_object_end(json);
-    json_write_object_end(json);
-}
-
-static enum kvs_status print_dir(const struct cli *cli, const struct stat_dir *dir,
-                                 struct kvs_error *error)
-{
-    struct buffer out = {0};
-    struct json_writer json = {.out = &out};
-    json_write_object_begin(&json);
-    json_write_name(&json, "namespaces");
-    json_write_array_begin(&json);
-    enum kvs_status status = KVS_OK;
-    size_t rows = 0;
-    for (size_t i = 0; i < dir->num_catalogs && status == KVS_OK; i++) {
-        struct namespace_row row = row_of(&dir->catalogs[i]);
-        if (dir->catalogs[i].error.status != KVS_OK) {
-            status = dir->catalogs[i].error.status;
-            *error = dir->catalogs[i].error;
-        } else if (cli_json(cli)) {
-            write_row(&json, &row);
-        } else {
-            status = print_one(&rows, &row, error);
-        }
-    }
-    json_write_array_end(&json);
-    json_write_object_end(&json);
-    if (status == KVS_OK && cli_json(cli))
-        status = output_buffer(stdout, &out, error);
-    else if (status == KVS_OK && rows == 0)
-        say_none();
-    buffer_done(&out);
-    return status;
-}
-
-static enum kvs_status list_dir(const struct cli *cli, const char *path, struct kvs_error *error)
+static enum kvs_status list_dir(const char *path, bool as_json, struct kvs_error *error)
 {
     struct stat_dir dir;
+    struct rows rows;
     enum kvs_status status = stat_dir_read(path, &dir, error);
-    if (status == KVS_OK)
-        status = print_dir(cli, &dir, error);
+    rows_begin(&rows, as_json);
+    for (size_t i = 0; status == KVS_OK && i < dir.num_catalogs; i++) {
+        const struct stat_catalog *catalog = &dir.catalogs[i];
+        const struct namespace_row row = stat_catalog_row(catalog);
+        status = catalog->error.status;
+        if (status == KVS_OK)
+            status = rows_add(&rows, &row, error);
+        else
+            *error = catalog->error;
+    }
+    status = rows_end(&rows, status, error);
     stat_dir_done(&dir);
     return status;
 }
@@ -332,9 +332,9 @@ static int run(const struct cli *cli)
         status = error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
                            "list takes one URL or directory");
     else if (server_client_is_url(place))
-        status = list_url(cli, place, token_file, &error);
+        status = list_url(place, token_file, cli_json(cli), &error);
     else
-        status = list_dir(cli, place, &error);
+        status = list_dir(place, cli_json(cli), &error);
     return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
 }
 
@@ -353,7 +353,9 @@ const struct cli_command cli_namespaces = {
         "\n"
         "Dropping forgets every key of one rank and namespace, and its kept files. The page file "
         "stays as it is. Clients get 404 until one calls initialize again, with whatever "
-        "geometry.",
+        "geometry.\n"
+        "\n"
+        "The list with --json is the same for both; kvshelf stat --json says more of each.",
     .examples = "kvshelf namespaces list http://127.0.0.1:18000\n"
                 "kvshelf namespaces list /var/lib/kvshelf --json\n"
                 "kvshelf namespaces drop http://127.0.0.1:18000 0 kv",

@@ -2,14 +2,10 @@
 #ifndef KVSHELF_CLI_NAMESPACES_H
 #define KVSHELF_CLI_NAMESPACES_H
 
-#include "base/json.h"
 #include "cli/server_client.h"
+#include "metadata/namespace_row.h"
 
-/* One namespace of /api/status. */
-struct namespace_row {
-    uint64_t rank, num_pages, bytes_per_page, free, reserved, committed, retired;
-    struct json_text ns; /* a view, valid during the call */
-};
+/* Called with one namespace; its texts are valid during the call. */
 typedef enum kvs_status (*namespace_row_fn)(void *arg, const struct namespace_row *row,
                                             struct kvs_error *error);
 

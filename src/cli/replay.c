@@ -113,7 +113,7 @@ static enum kvs_status look_at_dir(const struct replay_arguments *arguments,
         if (dir.catalogs[i].error.status != KVS_OK || header->rank != 0 ||
             strcmp(header->ns, "kv") != 0)
             continue;
-        *ret_pages = dir.catalogs[i].committed;
+        *ret_pages = dir.catalogs[i].pages.committed;
         if (header->num_pages != arguments->capacity_pages ||
             (header->bytes_per_page != 0 && header->bytes_per_page != arguments->page_bytes))
             status = error_set(error, KVS_ERR_GEOMETRY_DIFFERS, "0", "kv", NUM(header->num_pages),

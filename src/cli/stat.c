@@ -26,7 +26,7 @@ static void print_image(const struct stat_catalog *catalog, bool in_use)
 {
     const struct image_header *header = &catalog->header;
     printf("  %-12s %s, written %s ago", "image", BYTES(catalog->image_bytes),
-           DURATION_NS(catalog->image_age_ms * 1000000));
+           DURATION_NS(catalog->written_ago_ms * 1000000));
     if (header->clean)
         puts(", closed by a clean stop");
     else if (in_use)
@@ -59,10 +59,10 @@ static void print_catalog(const struct stat_dir *dir, struct stat_catalog *catal
     else
         printf("  %-12s %14s page%s, their size was never stated\n", "geometry",
                COUNT(header->num_pages), plural);
-    print_pages("committed", catalog->committed, header);
-    print_pages("reserved", catalog->reserved, header);
-    print_pages("retired", catalog->retired, header);
-    print_pages("free", catalog->free, header);
+    print_pages("committed", catalog->pages.committed, header);
+    print_pages("reserved", catalog->pages.reserved, header);
+    print_pages("retired", catalog->pages.retired, header);
+    print_pages("free", catalog->pages.free, header);
     printf("  %-12s %s\n", "fingerprint",
            header->fingerprint[0] != '\0' ? header->fingerprint : "not stated");
     print_image(catalog, dir->in_use_by != 0);
@@ -111,38 +111,22 @@ static void flag(struct json_writer *json, const char *name, bool value)
     json_write_bool(json, value);
 }
 
-static void write_pages(struct json_writer *json, const struct stat_catalog *catalog)
-{
-    json_write_name(json, "pages");
-    json_write_object_begin(json);
-    count(json, "free", catalog->free);
-    count(json, "reserved", catalog->reserved);
-    count(json, "committed", catalog->committed);
-    count(json, "retired", catalog->retired);
-    json_write_object_end(json);
-}
-
 static void write_catalog(struct json_writer *json, const struct stat_catalog *catalog)
 {
-    const struct image_header *header = &catalog->header;
+    const struct namespace_row row = stat_catalog_row(catalog);
     json_write_object_begin(json);
     text(json, "file", catalog->file);
     if (catalog->error.status != KVS_OK) {
         text(json, "error", catalog->error.message);
         text(json, "symbol", kvs_status_name(catalog->error.status));
     } else {
-        count(json, "rank", header->rank);
-        text(json, "namespace", header->ns);
-        count(json, "num_pages", header->num_pages);
-        count(json, "bytes_per_page", header->bytes_per_page);
-        text(json, "fingerprint", header->fingerprint);
-        write_pages(json, catalog);
-        count(json, "committed_bytes", catalog->committed * header->bytes_per_page);
+        namespace_row_write(json, &row);
+        flag(json, "kept", true);
         count(json, "damaged_slots", catalog->damaged);
         count(json, "image_bytes", catalog->image_bytes);
-        count(json, "image_age_ms", catalog->image_age_ms);
-        flag(json, "clean", header->clean != 0);
-        count(json, "run", header->run);
+        count(json, "image_written_ago_ms", catalog->written_ago_ms);
+        flag(json, "clean", catalog->header.clean != 0);
+        count(json, "run", catalog->header.run);
     }
     json_write_object_end(json);
 }
@@ -162,7 +146,7 @@ static enum kvs_status print_json(const struct stat_dir *dir, struct kvs_error *
         json_write_uint64(&json, dir->in_use_by);
     else
         json_write_null(&json);
-    json_write_name(&json, "catalogs");
+    json_write_name(&json, "namespaces");
     json_write_array_begin(&json);
     for (size_t i = 0; i < dir->num_catalogs; i++)
         write_catalog(&json, &dir->catalogs[i]);
@@ -217,10 +201,13 @@ const struct cli_command cli_stat = {
              "and free, its "
              "fingerprint, and how old the image is. Nothing is locked or written, so it may be "
              "asked while an "
-             "engine or a server uses the directory.",
+             "engine or a server uses the directory.\n"
+             "\n"
+             "With --json both have the member namespaces, and what both can know of one has the "
+             "same name in both.",
     .examples = "kvshelf stat /var/lib/kvshelf\n"
                 "kvshelf stat http://127.0.0.1:18000\n"
-                "kvshelf stat /var/lib/kvshelf --json | jq '.catalogs[].pages'",
+                "kvshelf stat /var/lib/kvshelf --json | jq '.namespaces[].pages'",
     .exit_codes = "0  every catalog could be read\n"
                   "1  it is no directory of catalogs, or one could not be read\n"
                   "2  wrong arguments",

@@ -45,24 +45,25 @@ static uint64_t lock_holder(int dir_fd)
 
 static void count_slot(struct stat_catalog *catalog, const struct slot *slot, uint32_t page)
 {
+    struct catalog_counts *pages = &catalog->pages;
     bool dead = slot->generation < catalog->header.state.floor; /* cleared, not swept yet */
     if (!slot_intact(slot, page)) {
         catalog->damaged++;
-        catalog->retired++;
+        pages->retired++;
         return;
     }
     switch (slot_state(slot)) {
     case SLOT_FREE:
-        catalog->free++;
+        pages->free++;
         break;
     case SLOT_RESERVED:
-        *(dead ? &catalog->retired : &catalog->reserved) += 1;
+        *(dead ? &pages->retired : &pages->reserved) += 1;
         break;
     case SLOT_COMMITTED:
-        *(dead ? &catalog->retired : &catalog->committed) += 1;
+        *(dead ? &pages->retired : &pages->committed) += 1;
         break;
     default:
-        catalog->retired++;
+        pages->retired++;
     }
 }
 
@@ -110,12 +111,25 @@ static enum kvs_status read_catalog(const struct image_dir *dir, struct stat_cat
         status = error_set(error, KVS_ERR_CATALOG_IO, "read", catalog->file, strerror(errno));
     } else {
         catalog->image_bytes = (uint64_t)about.st_size;
-        catalog->image_age_ms = age_ms(catalog->header.written_us);
+        catalog->written_ago_ms = age_ms(catalog->header.written_us);
         status = read_slots(catalog, fd, catalog->file, error);
     }
     if (fd >= 0)
         close(fd);
     return status;
+}
+
+struct namespace_row stat_catalog_row(const struct stat_catalog *catalog)
+{
+    const struct image_header *header = &catalog->header;
+    return (struct namespace_row){
+        .rank = header->rank,
+        .num_pages = header->num_pages,
+        .bytes_per_page = header->bytes_per_page,
+        .pages = catalog->pages,
+        .ns = {header->ns, strlen(header->ns)},
+        .fingerprint = {header->fingerprint, strlen(header->fingerprint)},
+    };
 }
 
 static int compare_catalogs(const void *a, const void *b)

@@ -8,18 +8,22 @@
 
 #include "catalog/image_header.h"
 #include "kvshelf/kvshelf.h"
+#include "metadata/namespace_row.h"
 #include "pagefile/filesystem.h"
 
 struct stat_catalog {
     char *file; /* its name in the directory */
     struct image_header header;
-    uint64_t free, reserved, committed, retired; /* pages; they add up to num_pages */
+    struct catalog_counts pages;
     uint64_t
         damaged; /* slots with a bad checksum, counted as retired: what a start makes of them */
-    uint64_t image_bytes;   /* size of the image file */
-    uint64_t image_age_ms;  /* since the image was last written */
-    struct kvs_error error; /* status KVS_OK, or why there are no figures */
+    uint64_t image_bytes;    /* size of the image file */
+    uint64_t written_ago_ms; /* since the image was last written */
+    struct kvs_error error;  /* status KVS_OK, or why there are no figures */
 };
+
+/* Of a catalog without error; views into it. */
+struct namespace_row stat_catalog_row(const struct stat_catalog *catalog);
 
 struct stat_dir {
     char *path;

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "metadata/namespace_row.h"
 
 #include <inttypes.h>
 
@@ -42,21 +43,16 @@ static void write_namespace(void *arg, const struct registry_info *info, struct 
 {
     (void)catalog;
     struct json_writer *json = arg;
+    const struct namespace_row row = {
+        .rank = info->rank,
+        .num_pages = info->num_pages,
+        .bytes_per_page = info->bytes_per_page,
+        .pages = info->counts,
+        .ns = {info->ns, strlen(info->ns)},
+        .fingerprint = {info->fingerprint, strlen(info->fingerprint)},
+    };
     json_write_object_begin(json);
-    member(json, "rank", info->rank);
-    json_write_name(json, "namespace");
-    json_write_text(json, info->ns);
-    member(json, "num_pages", info->num_pages);
-    member(json, "bytes_per_page", info->bytes_per_page);
-    json_write_name(json, "fingerprint");
-    json_write_text(json, info->fingerprint);
-    json_write_name(json, "pages");
-    json_write_object_begin(json);
-    member(json, "free", info->counts.free);
-    member(json, "reserved", info->counts.reserved);
-    member(json, "committed", info->counts.committed);
-    member(json, "retired", info->counts.retired);
-    json_write_object_end(json);
+    namespace_row_write(json, &row);
     member(json, "memory_bytes", info->memory_bytes);
     json_write_name(json, "kept");
     json_write_bool(json, info->kept);

@@ -1,4 +1,5 @@
 /* kvshelf keys, namespaces and stat of a running server, and of the directory that it leaves. */
+#include "base/json.h"
 #include "support/program.h"
 #include "support/serving.h"
 #include "support/unit.h"
@@ -104,6 +105,96 @@ static void a_server_and_its_directory_list_the_same(void **state)
     expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "not initialized");
 }
 
+/* Members of a namespace in JSON, and who knows them. */
+enum { URL = 1, DIR = 2 };
+static const struct {
+    const char *name;
+    unsigned known_by;
+} members[] = {
+    {"rank", URL | DIR},
+    {"namespace", URL | DIR},
+    {"num_pages", URL | DIR},
+    {"bytes_per_page", URL | DIR},
+    {"fingerprint", URL | DIR},
+    {"pages", URL | DIR},
+    {"kept", URL | DIR},
+    {"committed_bytes", URL | DIR},
+    {"memory_bytes", URL},
+    {"image_age_ms", URL},
+    {"totals", URL},
+    {"file", DIR},
+    {"damaged_slots", DIR},
+    {"image_bytes", DIR},
+    {"clean", DIR},
+    {"image_written_ago_ms", DIR},
+    {"run", DIR},
+};
+enum { MEMBERS = sizeof(members) / sizeof(members[0]) };
+
+/* The members of the last element of `namespaces`; a name that is not in the table fails. */
+static void read_last_namespace(const struct buffer *out, struct json_text ret_values[MEMBERS])
+{
+    struct json_reader json;
+    struct json_text name, value;
+    json_reader_init(&json, out->data, out->length, NULL, JSON_DEPTH);
+    assert_true(json_object_begin(&json));
+    while (json_object_next(&json, &name)) {
+        if (!json_text_is(name, "namespaces")) {
+            json_skip(&json);
+            continue;
+        }
+        assert_true(json_array_begin(&json));
+        while (json_array_next(&json)) {
+            memset(ret_values, 0, MEMBERS * sizeof(*ret_values));
+            assert_true(json_object_begin(&json));
+            while (json_object_next(&json, &name) && json_raw(&json, &value)) {
+                size_t i = 0;
+                while (i < MEMBERS && !json_text_is(name, members[i].name))
+                    i++;
+                if (i == MEMBERS)
+                    fail_msg("'%.*s' is not in the table", (int)name.length, name.text);
+                ret_values[i] = value;
+            }
+        }
+    }
+    assert_true(json_end(&json));
+}
+
+static void the_json_of_a_server_and_its_directory_agree(void **state)
+{
+    (void)state;
+    char url[64];
+    struct json_text of_url[MEMBERS] = {0}, of_dir[MEMBERS] = {0};
+    struct serving serving = SERVING_START("--data-dir", dir);
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", serving.port);
+    fill(&serving);
+    struct program_result list_url = PROGRAM("namespaces", "list", url, "--json");
+    struct program_result stat_url = PROGRAM("stat", url, "--json");
+    kill(serving.pid, SIGTERM);
+    assert_int_equal(serving_wait_end(&serving), 0);
+    serving_done(&serving);
+    struct program_result list_dir = PROGRAM("namespaces", "list", dir, "--json");
+    struct program_result stat_dir = PROGRAM("stat", dir, "--json");
+
+    assert_string_equal(buffer_text(&list_url.out), buffer_text(&list_dir.out));
+    assert_non_null(strstr(buffer_text(&list_dir.out), "\"committed_bytes\":8192"));
+    read_last_namespace(&stat_url.out, of_url);
+    read_last_namespace(&stat_dir.out, of_dir);
+    for (size_t i = 0; i < MEMBERS; i++) {
+        if ((of_url[i].text != NULL) != ((members[i].known_by & URL) != 0) ||
+            (of_dir[i].text != NULL) != ((members[i].known_by & DIR) != 0))
+            fail_msg("%s is where it should not be, or missing", members[i].name);
+        if (members[i].known_by == (URL | DIR) &&
+            (of_url[i].length != of_dir[i].length ||
+             memcmp(of_url[i].text, of_dir[i].text, of_url[i].length) != 0))
+            fail_msg("%s differs", members[i].name);
+    }
+    program_done(&list_url);
+    program_done(&stat_url);
+    program_done(&list_dir);
+    program_done(&stat_dir);
+}
+
 static void what_cannot_be_asked_is_said(void **state)
 {
     (void)state;
@@ -122,8 +213,11 @@ static void what_cannot_be_asked_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_server_and_its_directory_list_the_same),
+        cmocka_unit_test_setup_teardown(a_server_and_its_directory_list_the_same, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_json_of_a_server_and_its_directory_agree, set_up,
+                                        tear_down),
         cmocka_unit_test(what_cannot_be_asked_is_said),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,18 +116,19 @@ static void counts_pages_by_state(void **state)
         assert_int_equal(dir.in_use_by, closed ? 0 : (uint64_t)getpid());
         const struct stat_catalog *kv = &dir.catalogs[1], *swa = &dir.catalogs[2];
         assert_string_equal(dir.catalogs[0].header.ns, "a b");
-        assert_int_equal(dir.catalogs[0].free, 7);
+        assert_int_equal(dir.catalogs[0].pages.free, 7);
         assert_string_equal(kv->header.ns, "kv");
         assert_string_equal(kv->header.fingerprint, "model=m");
         assert_int_equal(kv->header.bytes_per_page, 4096);
-        assert_int_equal(kv->committed, 20);
-        assert_int_equal(kv->reserved, 10);
-        assert_int_equal(kv->free, 70);
-        assert_int_equal(kv->retired, 0);
+        assert_int_equal(kv->pages.committed, 20);
+        assert_int_equal(kv->pages.reserved, 10);
+        assert_int_equal(kv->pages.free, 70);
+        assert_int_equal(kv->pages.retired, 0);
         assert_int_equal(kv->header.clean, closed);
         assert_int_equal(swa->header.rank, 3);
-        assert_int_equal(swa->committed, 2);
-        assert_int_equal(swa->committed + swa->reserved + swa->retired + swa->free, 50);
+        assert_int_equal(swa->pages.committed, 2);
+        assert_int_equal(
+            swa->pages.committed + swa->pages.reserved + swa->pages.retired + swa->pages.free, 50);
         assert_int_equal(swa->damaged, 0);
         stat_dir_done(&dir);
         if (!closed)
@@ -250,8 +251,8 @@ static void slots_with_a_wrong_checksum_count_as_retired(void **state)
     struct stat_dir dir;
     assert_int_equal(stat_dir_read(path, &dir, NULL), KVS_OK);
     assert_int_equal(dir.catalogs[0].damaged, 1);
-    assert_int_equal(dir.catalogs[0].retired, 1);
-    assert_int_equal(dir.catalogs[0].committed + dir.catalogs[0].reserved, 29);
+    assert_int_equal(dir.catalogs[0].pages.retired, 1);
+    assert_int_equal(dir.catalogs[0].pages.committed + dir.catalogs[0].pages.reserved, 29);
     stat_dir_done(&dir);
 }
 
