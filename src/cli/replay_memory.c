@@ -113,7 +113,7 @@ static enum kvs_status memory_start(struct memory_target *memory,
         .lease_ms = LEASE_MS,
         .log = options->log,
     };
-    enum kvs_status status = metadata_local_open(&registry, &memory->client, error);
+    enum kvs_status status = metadata_local_open(&registry, true, &memory->client, error);
     if (status != KVS_OK)
         return status;
     return memory->client->ops->initialize(memory->client, &memory->scope, options->capacity_pages,

@@ -1,5 +1,6 @@
 /* The local metadata client: catalogs of this process. It packs keys, takes the entry's lock once
- * per call and asks the catalog as a native, verifying caller: its gets take no lease. Owner 0: a
+ * per call and asks the catalog as a native, verifying caller: its gets take no lease. Who
+ * believes pages without a checksum gets them by a second look at what was not found. Owner 0: a
  * call inside one process is never repeated because its answer was lost. */
 #include "base/status.h"
 #include "metadata/metadata.h"
@@ -11,11 +12,17 @@
 struct local_client {
     struct metadata_client client;
     struct registry *registry;
+    bool verified_only; /* pages without a checksum are absent */
 };
+
+static const struct local_client *local_of(struct metadata_client *client)
+{
+    return (const struct local_client *)client;
+}
 
 static struct registry *registry_of(struct metadata_client *client)
 {
-    return ((struct local_client *)client)->registry;
+    return local_of(client)->registry;
 }
 
 /* The locked entry of a scope. */
@@ -192,6 +199,19 @@ static enum kvs_status local_confirm(struct metadata_client *client,
     return KVS_OK;
 }
 
+/* Among what was not found, pages without a checksum. */
+static void find_unverified(struct catalog *catalog, uint64_t now_ms, const struct key keys[],
+                            size_t n, struct catalog_found found[])
+{
+    for (size_t i = 0; i < n; i++) {
+        bool there = false;
+        if (found[i].page < 0)
+            catalog_exists(catalog, now_ms, &keys[i], 1, false, &there);
+        if (there)
+            catalog_get(catalog, now_ms, &keys[i], 1, false, &found[i]);
+    }
+}
+
 static enum kvs_status local_get(struct metadata_client *client, const struct metadata_scope *scope,
                                  const struct metadata_text keys[], size_t n,
                                  struct catalog_found ret_found[], struct kvs_error *error)
@@ -205,6 +225,8 @@ static enum kvs_status local_get(struct metadata_client *client, const struct me
     for (size_t at = n, from, part; next_part(&at, &from, &part);)
         catalog_get(registry_catalog(entry), now_ms, packed.keys + from, part, true,
                     ret_found + from);
+    if (!local_of(client)->verified_only)
+        find_unverified(registry_catalog(entry), now_ms, packed.keys, n, ret_found);
     leave(entry, &packed);
     return KVS_OK;
 }
@@ -223,6 +245,11 @@ static enum kvs_status local_exists(struct metadata_client *client,
     for (size_t at = n, from, part; next_part(&at, &from, &part);)
         catalog_exists(registry_catalog(entry), now_ms, packed.keys + from, part, true,
                        ret_exists + from);
+    if (!local_of(client)->verified_only)
+        for (size_t i = 0; i < n; i++)
+            if (!ret_exists[i])
+                catalog_exists(registry_catalog(entry), now_ms, packed.keys + i, 1, false,
+                               ret_exists + i);
     leave(entry, &packed);
     return KVS_OK;
 }
@@ -296,13 +323,14 @@ static const struct metadata_ops local_ops = {
     .close = local_close,
 };
 
-enum kvs_status metadata_local_open(const struct registry_options *options,
+enum kvs_status metadata_local_open(const struct registry_options *options, bool verified_only,
                                     struct metadata_client **ret_client, struct kvs_error *error)
 {
     struct local_client *local = malloc(sizeof(*local));
     if (local == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a metadata client");
     local->client.ops = &local_ops;
+    local->verified_only = verified_only;
     enum kvs_status status = registry_open(options, &local->registry, error);
     if (status != KVS_OK) {
         free(local);

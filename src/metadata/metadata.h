@@ -68,8 +68,9 @@ struct metadata_ops {
 
 struct registry_options;
 /* Catalogs of this process, kept when options->dir is set. Native: its gets ask for checksums and
- * take no lease. Errors: those of registry_open(). */
-enum kvs_status metadata_local_open(const struct registry_options *options,
+ * take no lease. `verified_only`: pages without a checksum, which a directory may have from a time
+ * when a server used it, are absent. Errors: those of registry_open(). */
+enum kvs_status metadata_local_open(const struct registry_options *options, bool verified_only,
                                     struct metadata_client **ret_client, struct kvs_error *error);
 
 struct remote_transport;

@@ -133,7 +133,8 @@ static enum kvs_status open_metadata(struct kvs_store *store, struct kvs_error *
         .quarantine_ms = to_ms(options->quarantine),
         .log = store->log,
     };
-    return metadata_local_open(&registry, &store->metadata, error);
+    return metadata_local_open(&registry, options->verify == KVS_VERIFY_REQUIRED, &store->metadata,
+                               error);
 }
 
 static enum kvs_status assemble(struct kvs_store *store, struct kvs_error *error)

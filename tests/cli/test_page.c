@@ -1,5 +1,6 @@
 /* kvshelf get, set and delete as a user runs them (the program, real) against kvshelf serve (real,
  * in this process), and over a kept index without a server. */
+#include "base/clock.h"
 #include "support/live_server.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
@@ -150,6 +151,57 @@ static void test_beside_an_engine(void **state)
     come_and_go();
 }
 
+/* As a client of the original protocol does, which knows no checksums. */
+static void confirm_without_checksum(struct registry *registry, const char *text)
+{
+    struct key key;
+    struct catalog_reserved reserved;
+    enum catalog_rejection reason;
+    key_parse(&key, text, strlen(text), "kv");
+    struct registry_entry *entry = registry_lock(registry, 0, "kv", 2);
+    assert_non_null(entry);
+    struct catalog *catalog = registry_catalog(entry);
+    assert_int_equal(catalog_reserve(catalog, clock_boot_ms(), &key, 1, false, 0, &reserved),
+                     KVS_OK);
+    struct catalog_confirm confirm = {.key = key, .page = reserved.page};
+    catalog_confirm(catalog, clock_boot_ms(), &confirm, 1, &reason);
+    assert_int_equal(reason, CATALOG_ACCEPTED);
+    registry_unlock(entry);
+}
+
+/* Nothing can verify it, so that it is absent to get; it is in the index all the same, and takes a
+ * page until it is deleted. */
+static void expect_deletable(const char *key)
+{
+    expect(RUN("get", key, "--output", copy), 1, "the index does not have the key");
+    expect(RUN("delete", key), 0, "deleted\n");
+    expect(RUN("delete", key), 0, "was not there\n");
+}
+
+static void test_a_page_without_checksum(void **state)
+{
+    (void)state;
+    expect(RUN("set", "checked", "--input", page), 0, "stored");
+    confirm_without_checksum(server.registry, "bare");
+    assert_int_equal(live_server_counts(&server, 0, "kv").committed, 2);
+    expect_deletable("bare");
+    assert_int_equal(live_server_counts(&server, 0, "kv").committed, 1);
+
+    char index[TEMP_DIR_MAX + 16];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    write_config("metadata_dir", index);
+    expect(RUN("set", "checked", "--input", page), 0, "stored");
+    const struct registry_options kept = {.dir = index, .reserve_ttl_ms = 60000};
+    struct registry *registry;
+    struct kvs_error error;
+    assert_int_equal(registry_open(&kept, &registry, &error), KVS_OK);
+    confirm_without_checksum(registry, "bare");
+    registry_close(registry);
+    expect_deletable("bare");
+    expect(RUN("get", "checked", "--output", copy), 0, "");
+    assert_same_file(page, copy);
+}
+
 static void test_what_cannot_be(void **state)
 {
     (void)state;
@@ -182,6 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_over_a_server, begin, end),
         cmocka_unit_test_setup_teardown(test_over_a_kept_index, begin, end),
         cmocka_unit_test_setup_teardown(test_beside_an_engine, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_page_without_checksum, begin, end),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

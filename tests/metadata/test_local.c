@@ -15,16 +15,21 @@ static struct metadata_client *client;
 static struct kvs_error error;
 static const struct metadata_scope scope = {.rank = 2, .ns = "kv", .bytes_per_page = 4096};
 
+static struct registry_options options_of(const char *dir)
+{
+    return (struct registry_options){.dir = dir,
+                                     .reserve_ttl_ms = TTL_MS,
+                                     .quarantine_ms = TTL_MS,
+                                     .lease_ms = 10000,
+                                     .log = {kept_log, NULL},
+                                     .boot_ms = kept_boot_ms,
+                                     .os = &place.os};
+}
+
 static void open_client(const char *dir)
 {
-    struct registry_options options = {.dir = dir,
-                                       .reserve_ttl_ms = TTL_MS,
-                                       .quarantine_ms = TTL_MS,
-                                       .lease_ms = 10000,
-                                       .log = {kept_log, NULL},
-                                       .boot_ms = kept_boot_ms,
-                                       .os = &place.os};
-    assert_int_equal(metadata_local_open(&options, &client, &error), KVS_OK);
+    const struct registry_options options = options_of(dir);
+    assert_int_equal(metadata_local_open(&options, true, &client, &error), KVS_OK);
 }
 
 static int set_up(void **state)
@@ -265,7 +270,57 @@ static void it_is_kept_in_a_directory(void **state)
     initialize(PAGES);
     struct metadata_client *second;
     struct registry_options options = {.dir = place.dir, .os = &place.os};
-    assert_int_equal(metadata_local_open(&options, &second, &error), KVS_ERR_CATALOG_IN_USE);
+    assert_int_equal(metadata_local_open(&options, true, &second, &error), KVS_ERR_CATALOG_IN_USE);
+    texts_free(&texts);
+}
+
+/* What a server has in its directory after clients of the original protocol, which know no
+ * checksums. */
+static void leave_unverified(const struct metadata_text *text)
+{
+    const struct registry_options options = options_of(place.dir);
+    struct registry *registry;
+    struct key key;
+    struct catalog_reserved reserved;
+    enum catalog_rejection reason;
+    assert_int_equal(registry_open(&options, &registry, &error), KVS_OK);
+    assert_int_equal(registry_initialize(registry, scope.rank, scope.ns, PAGES, 4096, NULL, &error),
+                     KVS_OK);
+    struct registry_entry *entry = registry_lock(registry, scope.rank, scope.ns, 2);
+    struct catalog *catalog = registry_catalog(entry);
+    key_parse(&key, text->text, text->length, scope.ns);
+    assert_int_equal(catalog_reserve(catalog, kept_clock_ms, &key, 1, false, 0, &reserved), KVS_OK);
+    struct catalog_confirm confirm = {.key = key, .page = reserved.page};
+    catalog_confirm(catalog, kept_clock_ms, &confirm, 1, &reason);
+    assert_int_equal(reason, CATALOG_ACCEPTED);
+    registry_unlock(entry);
+    registry_close(registry);
+}
+
+static void pages_without_a_checksum_are_there_for_who_believes_them(void **state)
+{
+    (void)state;
+    struct texts texts = texts_of(3, 1, "");
+    const struct registry_options options = options_of(place.dir);
+    client->ops->close(client);
+    leave_unverified(&texts.keys[1]);
+    for (int verified_only = 0; verified_only < 2; verified_only++) {
+        struct catalog_found found[3];
+        assert_int_equal(metadata_local_open(&options, verified_only, &client, &error), KVS_OK);
+        if (!verified_only) {
+            struct texts first = {texts.bytes, texts.keys, 1};
+            assert_int_equal(store(&first), 1);
+        }
+        assert_int_equal(count_present(&texts), verified_only ? 1 : 2);
+        assert_int_equal(
+            client->ops->get_page_indices(client, &scope, texts.keys, 3, found, &error), KVS_OK);
+        assert_true(found[0].page >= 0 && found[0].has_checksum);
+        assert_int_equal(found[1].page >= 0, !verified_only);
+        assert_false(found[1].page >= 0 && found[1].has_checksum);
+        assert_int_equal(found[2].page, -1);
+        client->ops->close(client);
+    }
+    open_client(place.dir);
     texts_free(&texts);
 }
 
@@ -280,6 +335,7 @@ int main(void)
         TEST(another_page_size_is_refused_on_every_call),
         TEST(long_batches_are_split),
         TEST(it_is_kept_in_a_directory),
+        TEST(pages_without_a_checksum_are_there_for_who_believes_them),
     };
     return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }

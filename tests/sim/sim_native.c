@@ -42,7 +42,7 @@ static enum kvs_status open_catalogs(struct client *client, struct metadata_clie
     twin_asker =
         (struct truth_asker){.client = client->network.number, .life = client->process.lives};
     truth_local_grants = client->disk.generations;
-    return metadata_local_open(&options, ret, error);
+    return metadata_local_open(&options, true, ret, error);
 }
 
 static enum kvs_status open_store(struct client *client, uint32_t num_pages,
