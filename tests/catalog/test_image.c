@@ -184,6 +184,32 @@ static void delete (struct run *run, unsigned number)
     catalog_delete(run->catalog, kept_clock_ms, &key, 1);
 }
 
+/* ---- How most of them begin: a new catalog, key 1 in it, and that in the image ----*/
+
+static void begin(struct run *run)
+{
+    create();
+    reopen(run, CATALOG_NEW);
+}
+
+static void begin_with_key(struct run *run)
+{
+    begin(run);
+    store(run, 1, 1);
+}
+
+static void begin_with_written_key(struct run *run)
+{
+    begin_with_key(run);
+    assert_int_equal(write_behind(run), KVS_OK);
+}
+
+static void leave_killed_with_key(struct run *run)
+{
+    begin_with_key(run);
+    kill_run(run);
+}
+
 /* ---- Ways to end ----*/
 
 static void a_new_image_is_new(void **state)
@@ -210,8 +236,7 @@ static void a_clean_stop_keeps_everything(void **state)
     (void)state;
     struct run run;
     uint32_t before[PAGES], after[PAGES];
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     for (unsigned i = 0; i < KEYS; i++)
         store(&run, i, 1);
     struct catalog_found found;
@@ -237,10 +262,7 @@ static void a_kill_loses_nothing(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    assert_int_equal(write_behind(&run), KVS_OK);
+    begin_with_written_key(&run);
     store(&run, 2, 1);
     delete (&run, 1);
     kill_run(&run);
@@ -264,10 +286,7 @@ static void a_power_cut_loses_only_what_was_not_written(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    assert_int_equal(write_behind(&run), KVS_OK);
+    begin_with_written_key(&run);
     store(&run, 2, 1);
     uint64_t generation = image_state(run.image)->next_generation;
     kill_run(&run);
@@ -281,41 +300,35 @@ static void a_power_cut_loses_only_what_was_not_written(void **state)
 
 /* ---- Dying while opening ----*/
 
+static void die_opening_twice(enum catalog_origin origin)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct run run;
+        struct kvs_error error;
+        assert_int_equal(prepare(&run, &error), KVS_OK);
+        assert_int_equal(run.origin, origin);
+        kill_run(&run);
+    }
+}
+
 static void dying_before_the_run_begins_changes_nothing(void **state)
 {
     (void)state;
     struct run run;
-    struct kvs_error error;
     create();
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(prepare(&run, &error), KVS_OK);
-        assert_int_equal(run.origin, CATALOG_NEW);
-        kill_run(&run);
-    }
+    die_opening_twice(CATALOG_NEW);
     reopen(&run, CATALOG_NEW);
     store(&run, 1, 1);
     kill_run(&run);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(prepare(&run, &error), KVS_OK);
-        assert_int_equal(run.origin, CATALOG_KILLED);
-        kill_run(&run);
-    }
+    die_opening_twice(CATALOG_KILLED);
     reopen(&run, CATALOG_KILLED);
     assert_there(&run, 1, 1);
     stop_run(&run);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(prepare(&run, &error), KVS_OK);
-        assert_int_equal(run.origin, CATALOG_CLEAN);
-        kill_run(&run);
-    }
+    die_opening_twice(CATALOG_CLEAN);
     reopen(&run, CATALOG_CLEAN);
     kill_run(&run);
     kept_lose_shm(&place);
-    for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(prepare(&run, &error), KVS_OK);
-        assert_int_equal(run.origin, CATALOG_POWER_LOST);
-        kill_run(&run);
-    }
+    die_opening_twice(CATALOG_POWER_LOST);
     assert_int_equal(kept_shm_files(&place), 0);
 }
 
@@ -333,10 +346,7 @@ static void dying_while_the_run_begins_loses_nothing(void **state)
         struct run run;
         struct kvs_error error;
         unlink(image_path_text);
-        create();
-        reopen(&run, CATALOG_NEW);
-        store(&run, 1, 1);
-        kill_run(&run);
+        leave_killed_with_key(&run);
 
         assert_int_equal(prepare(&run, &error), KVS_OK);
         kept_faults.writes_left = 0;
@@ -365,8 +375,7 @@ static void no_copy_of_the_header_stays_clean(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     stop_run(&run);
     reopen(&run, CATALOG_CLEAN);
     store(&run, 1, 1);
@@ -395,10 +404,7 @@ static void dying_twice_while_the_run_begins_loses_nothing(void **state)
         struct run run;
         struct kvs_error error;
         unlink(image_path_text);
-        create();
-        reopen(&run, CATALOG_NEW);
-        store(&run, 1, 1);
-        kill_run(&run);
+        leave_killed_with_key(&run);
 
         assert_int_equal(prepare(&run, &error), KVS_OK);
         uint64_t token = live_block_of(&run)->token;
@@ -450,10 +456,7 @@ static void what_cannot_be_looked_at_is_not_lost(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    kill_run(&run);
+    leave_killed_with_key(&run);
 
     int lowest = dup(STDERR_FILENO);
     close(lowest);
@@ -500,10 +503,7 @@ static void an_old_live_array_never_meets_a_newer_image(void **state)
     (void)state;
     struct run run;
     char shm[KEPT_PATH_BYTES + 64], saved[KEPT_PATH_BYTES + 64];
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    kill_run(&run);
+    leave_killed_with_key(&run);
     find_shm_file(shm, sizeof(shm));
     snprintf(saved, sizeof(saved), "%s/saved", place.root);
     copy_file(shm, saved);
@@ -532,9 +532,7 @@ static void a_clean_image_needs_no_live_array(void **state)
     (void)state;
     struct run run;
     char shm[KEPT_PATH_BYTES + 64], saved[KEPT_PATH_BYTES + 64];
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
+    begin_with_key(&run);
     find_shm_file(shm, sizeof(shm));
     snprintf(saved, sizeof(saved), "%s/saved", place.root);
     copy_file(shm, saved);
@@ -561,8 +559,7 @@ static void a_live_array_of_something_else_is_not_used(void **state)
         {"number of pages", offsetof(struct live_block, num_pages)},
     };
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     kill_run(&run);
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         char shm[KEPT_PATH_BYTES + 64];
@@ -588,10 +585,7 @@ static void a_copied_directory_becomes_a_catalog_of_its_own(void **state)
     (void)state;
     struct run run, other;
     char copied[KEPT_PATH_BYTES + 32];
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    assert_int_equal(write_behind(&run), KVS_OK);
+    begin_with_written_key(&run);
     store(&run, 2, 1);
 
     snprintf(copied, sizeof(copied), "%s/copy", place.root);
@@ -651,10 +645,7 @@ static void opening_a_copy_takes_nothing_from_the_original(void **state)
     };
     struct image_dir first = dir;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    assert_int_equal(write_behind(&run), KVS_OK);
+    begin_with_written_key(&run);
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         store(&run, 10 + i, 1);
         kill_run(&run);
@@ -688,10 +679,7 @@ static void a_moved_directory_keeps_its_live_array(void **state)
     (void)state;
     struct image_dir first = dir;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    kill_run(&run);
+    leave_killed_with_key(&run);
     go_to_copy("moved");
     assert_int_equal(unlink(image_path_text), 0);
     reopen(&run, CATALOG_KILLED);
@@ -712,8 +700,7 @@ static void orphans_of_a_directory_are_swept(void **state)
     (void)state;
     struct run run;
     struct image_header header;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     assert_int_equal(image_check(&dir, "3.kv.kvc", &header, NULL), KVS_OK);
     const uint8_t(*ids)[IMAGE_ID_BYTES] = (const uint8_t(*)[IMAGE_ID_BYTES])header.id;
     assert_int_equal(live_sweep(&place.os, dir.device, dir.inode, ids, 0), 0); /* in use */
@@ -747,10 +734,7 @@ static void a_sweep_disturbs_no_other_directory(void **state)
     struct run run;
     struct kvs_error error;
     pthread_t thread;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    kill_run(&run);
+    leave_killed_with_key(&run);
     atomic_store(&sweep_stop, false);
     atomic_store(&sweeps, 0);
     assert_int_equal(pthread_create(&thread, NULL, sweep_elsewhere, NULL), 0);
@@ -770,8 +754,7 @@ static void removing_leaves_nothing(void **state)
     (void)state;
     struct run run;
     struct kvs_error error;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     assert_int_equal(image_remove(run.image, &error), KVS_OK);
     kill_run(&run);
     assert_int_equal(kept_shm_files(&place), 0);
@@ -855,8 +838,7 @@ static void caution_outlives_further_starts(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     kill_run(&run);
     kept_lose_shm(&place);
     reopen_unsettled(&run, CATALOG_POWER_LOST, kept_clock_ms + 2 * TTL_MS);
@@ -899,8 +881,7 @@ static void caution_outlives_a_boot(void **state)
     for (int settled = 0; settled < 2; settled++) {
         struct run run;
         unlink(image_path_text);
-        create();
-        reopen(&run, CATALOG_NEW);
+        begin(&run);
         kill_run(&run);
         kept_lose_shm(&place);
         reopen_unsettled(&run, CATALOG_POWER_LOST, kept_clock_ms + 2 * TTL_MS);
@@ -924,10 +905,7 @@ static void a_copy_that_was_never_synced_is_made_safe_first(void **state)
         struct run run;
         struct kvs_error error;
         unlink(image_path_text);
-        create();
-        reopen(&run, CATALOG_NEW);
-        store(&run, 1, 1);
-        assert_int_equal(write_behind(&run), KVS_OK);
+        begin_with_written_key(&run);
         kill_run(&run);
         for (int starts = 0; starts < 2; starts++) {
             assert_int_equal(prepare(&run, &error), KVS_OK);
@@ -1003,9 +981,7 @@ static void bad_files_are_refused_and_left_alone(void **state)
     (void)state;
     struct run run;
     size_t length;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
+    begin_with_key(&run);
     stop_run(&run);
     uint8_t *good = kept_read_file(image_path_text, &length);
     uint8_t *bad = malloc(length);
@@ -1076,10 +1052,7 @@ static void one_flipped_bit_of_a_header_is_survived(void **state)
     (void)state;
     struct run run;
     size_t length;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    assert_int_equal(write_behind(&run), KVS_OK);
+    begin_with_written_key(&run);
     kill_run(&run);
     kept_lose_shm(&place);
     uint8_t *bytes = kept_read_file(image_path_text, &length);
@@ -1102,8 +1075,7 @@ static void a_flipped_bit_of_a_slot_costs_one_page(void **state)
     struct run run;
     size_t length;
     uint64_t seed = 7;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     for (unsigned i = 0; i < KEYS; i++)
         store(&run, i, 1);
     stop_run(&run);
@@ -1136,9 +1108,7 @@ static void a_damaged_recency_order_is_left_out(void **state)
     (void)state;
     struct run run;
     size_t length;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
+    begin_with_key(&run);
     store(&run, 2, 1);
     stop_run(&run);
     uint8_t *bytes = kept_read_file(image_path_text, &length);
@@ -1222,8 +1192,7 @@ static bool cut_after(int writes, size_t torn, uint64_t tear_seed)
     struct run run;
     struct history history;
     unlink(image_path_text);
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     kept_faults.writes_left = writes;
     kept_faults.torn_bytes = torn;
     play(&run, 42, &history);
@@ -1305,8 +1274,7 @@ static void a_limit_on_file_sizes_is_no_signal(void **state)
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit limit = {IMAGE_SLOTS_OFFSET + 512, before.rlim_max};
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     for (unsigned number = 0; number < PAGES; number++)
         store(&run, number, 1);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -1332,10 +1300,7 @@ static void a_failed_stop_stays_a_kill(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
-    store(&run, 1, 1);
-    assert_int_equal(write_behind(&run), KVS_OK);
+    begin_with_written_key(&run);
     kept_faults.writes_left = 0;
     assert_int_equal(image_stop(run.image, NULL, 0, NULL), KVS_ERR_CATALOG_IO);
     kill_run(&run);
@@ -1361,8 +1326,7 @@ static void short_and_interrupted_writes_are_finished(void **state)
     (void)state;
     struct run run;
     kept_faults.tiny_writes = true;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     for (unsigned i = 0; i < KEYS; i++)
         store(&run, i, 1);
     stop_run(&run);
@@ -1376,8 +1340,7 @@ static void identity_is_kept(void **state)
 {
     (void)state;
     struct run run;
-    create();
-    reopen(&run, CATALOG_NEW);
+    begin(&run);
     image_set_identity(run.image, 8192, "another");
     assert_int_equal(write_behind(&run), KVS_OK);
     kill_run(&run);
