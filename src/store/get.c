@@ -167,9 +167,22 @@ static void report_damage(struct kvs_store *store, struct pool *pool, struct chu
     pool_check_file(store, pool);
 }
 
+/* K and V of one confirmed page, never K of one and V of the next: where a half did not verify,
+ * what the other one is now is asked in the same question. */
+static void doubt_other_halves(struct chunk *chunk)
+{
+    for (size_t i = 0; chunk->halves == 2 && i < chunk->pages; i++) {
+        struct chunk_key *key = &chunk->key[i * 2];
+        for (size_t half = 0; half < 2; half++)
+            if (key[half].outcome == STAT_MISSED_MISMATCH && key[1 - half].outcome == STAT_LOADED)
+                key[1 - half].outcome = STAT_MISSED_MISMATCH;
+    }
+}
+
 static void resolve_mismatches(struct kvs_store *store, struct pool *pool, struct chunk *chunk,
                                uint64_t deadline_ns)
 {
+    doubt_other_halves(chunk);
     size_t n = chunk_list(chunk, STAT_MISSED_MISMATCH);
     if (n == 0 || !ask_again(store, pool, chunk, n))
         return;

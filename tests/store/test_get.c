@@ -3,6 +3,7 @@
 #include "support/unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const uint64_t SECOND = 1000000000;
@@ -251,6 +252,56 @@ static void test_key_stored_again_while_reading(void **state)
     fixture_free(f);
 }
 
+/* A pair that was stored again, with other bytes, after the index was asked: of its first life K is
+ * still in the file and V is overwritten. What the index says of V now goes with the K of now. */
+struct second_life {
+    struct store_fixture *fixture;
+    unsigned overwritten; /* the half of the first life */
+};
+
+static void store_second_life(void *arg, enum page_direction direction)
+{
+    const struct second_life *second = arg;
+    struct store_fixture *f = second->fixture;
+    if (direction != PAGE_READ)
+        return;
+    f->engine.before = NULL;
+    static uint8_t halves[2][FIXTURE_PAGE_BYTES];
+    const void *const buffers[] = {halves[0], halves[1]};
+    bool stored[1];
+    char half[80];
+    snprintf(half, sizeof(half), "%s-%c", f->keys[0], second->overwritten == 0 ? 'k' : 'v');
+    int64_t page = fake_metadata_page(&f->metadata, 0, "kv", half);
+    assert_int_equal(kvs_store_delete(f->store, 0, 1, f->keys, NULL), KVS_OK);
+    fixture_fill(halves[0], FIXTURE_PAGE_BYTES, 1000, 0);
+    fixture_fill(halves[1], FIXTURE_PAGE_BYTES, 1000, 1);
+    kvs_store_batch_set(f->store, 0, 1, f->keys, buffers, stored);
+    assert_true(stored[0]);
+    uint8_t *bytes = fake_engine_bytes(&f->engine, "/fake/pages.0.bin", NULL);
+    memset(bytes + page * FIXTURE_PAGE_BYTES, 0xee, FIXTURE_PAGE_BYTES);
+}
+
+static void test_halves_are_of_one_life(void **state)
+{
+    (void)state;
+    for (unsigned overwritten = 0; overwritten < 2; overwritten++) {
+        struct store_fixture *f = fixture_new();
+        f->options.pairs = true;
+        fixture_open(f);
+        fixture_set(f, 0, 1);
+        struct second_life second = {f, overwritten};
+        f->engine.before = store_second_life;
+        f->engine.before_arg = &second;
+        kvs_store_batch_get(f->store, 0, 1, f->keys, f->buffers, f->results);
+        assert_null(f->engine.before);
+        assert_true(f->results[0]);
+        assert_true(fixture_holds(f->buffers[0], FIXTURE_PAGE_BYTES, 1000, 0));
+        assert_true(fixture_holds(f->buffers[1], FIXTURE_PAGE_BYTES, 1000, 1));
+        assert_int_equal(fixture_stats(f).checksum_mismatches, 0);
+        fixture_free(f);
+    }
+}
+
 /* Damage is reported only when both reads were in one life of the page. Here each read is bad, and
  * between them, or after the second, the key moves on. */
 struct moving {
@@ -404,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_reports_have_a_bounded_rate),
         cmocka_unit_test(test_page_replaced_while_reading),
         cmocka_unit_test(test_key_stored_again_while_reading),
+        cmocka_unit_test(test_halves_are_of_one_life),
         cmocka_unit_test(test_damage_of_another_life_is_not_reported),
         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_read_breaker),
