@@ -441,37 +441,6 @@ static enum kvs_status find(struct call *call, const struct metadata_text keys[]
     return ask_unverified(call, keys, n, ret_found);
 }
 
-/* What is remembered, and the server's word for the rest. */
-static enum kvs_status find_rest(struct call *call, const struct metadata_text keys[], size_t n,
-                                 struct catalog_found ret_found[])
-{
-    struct rest rest;
-    struct remote *remote = call->remote;
-    bool *taken = malloc(n * sizeof(*taken) + 1);
-    if (taken == NULL)
-        return error_set(call->error, KVS_ERR_NO_MEMORY, "asking the metadata server");
-    enum kvs_status status = KVS_OK;
-    size_t known =
-        remote_cache_take(remote->cache, call->scope, keys, n, now_ns(remote), ret_found, taken);
-    if (known == 0) {
-        status = find(call, keys, n, ret_found);
-    } else if (known < n) {
-        if (!rest_init(&rest, n)) {
-            free(taken);
-            return error_set(call->error, KVS_ERR_NO_MEMORY, "asking the metadata server");
-        }
-        for (size_t i = 0; i < n; i++)
-            if (!taken[i])
-                rest_add(&rest, keys, i);
-        status = find(call, rest.keys, rest.n, rest.found);
-        for (size_t i = 0; status == KVS_OK && i < rest.n; i++)
-            ret_found[rest.from[i]] = rest.found[i];
-        free(rest.memory);
-    }
-    free(taken);
-    return status;
-}
-
 static enum kvs_status remote_get(struct metadata_client *client,
                                   const struct metadata_scope *scope,
                                   const struct metadata_text keys[], size_t n,
@@ -479,9 +448,11 @@ static enum kvs_status remote_get(struct metadata_client *client,
 {
     struct remote *remote = remote_of(client);
     struct call call;
+    if (remote->cache != NULL &&
+        remote_cache_take(remote->cache, scope, keys, n, now_ns(remote), ret_found))
+        return KVS_OK;
     begin(&call, remote, scope, false, error);
-    enum kvs_status status = remote->cache == NULL ? find(&call, keys, n, ret_found)
-                                                   : find_rest(&call, keys, n, ret_found);
+    enum kvs_status status = find(&call, keys, n, ret_found);
     end(&call);
     return status;
 }

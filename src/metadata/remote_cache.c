@@ -110,11 +110,15 @@ void remote_cache_put(struct remote_cache *cache, const struct metadata_scope *s
     uint16_t number = number_of(cache, scope);
     bool current = number != 0 && cache->scopes[number - 1].epoch == epoch;
     for (size_t i = 0; current && i < n; i++) {
-        if (found[i].page < 0 || !found[i].has_checksum)
-            continue;
         struct key key;
         key_parse(&key, keys[i].text, keys[i].length, scope->ns);
-        *place_of(cache, &key, number) = (struct entry){
+        struct entry *entry = place_of(cache, &key, number);
+        if (found[i].page < 0 || !found[i].has_checksum) {
+            if (holds(entry, &key, number))
+                *entry = (struct entry){0};
+            continue;
+        }
+        *entry = (struct entry){
             .key = key,
             .scope = number,
             .epoch = (uint32_t)epoch,
@@ -127,31 +131,28 @@ void remote_cache_put(struct remote_cache *cache, const struct metadata_scope *s
     pthread_mutex_unlock(&cache->mutex);
 }
 
-size_t remote_cache_take(struct remote_cache *cache, const struct metadata_scope *scope,
-                         const struct metadata_text keys[], size_t n, uint64_t now_ns,
-                         struct catalog_found ret_found[], bool ret_taken[])
+bool remote_cache_take(struct remote_cache *cache, const struct metadata_scope *scope,
+                       const struct metadata_text keys[], size_t n, uint64_t now_ns,
+                       struct catalog_found ret_found[])
 {
-    size_t taken = 0;
+    size_t known = 0;
     pthread_mutex_lock(&cache->mutex);
     uint16_t number = number_of(cache, scope);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; number != 0 && i < n; i++) {
         struct key key;
-        ret_taken[i] = false;
-        if (number == 0)
-            continue;
         key_parse(&key, keys[i].text, keys[i].length, scope->ns);
         struct entry *entry = place_of(cache, &key, number);
         if (!holds(entry, &key, number))
             continue;
-        ret_taken[i] = entry->epoch == cache->scopes[number - 1].epoch && entry->until_ns > now_ns;
-        if (ret_taken[i])
+        if (entry->epoch == cache->scopes[number - 1].epoch && entry->until_ns > now_ns) {
             ret_found[i] =
                 (struct catalog_found){entry->page, true, entry->generation, entry->checksum};
-        taken += ret_taken[i];
+            known++;
+        }
         *entry = (struct entry){0};
     }
     pthread_mutex_unlock(&cache->mutex);
-    return taken;
+    return known == n;
 }
 
 void remote_cache_drop(struct remote_cache *cache, const struct metadata_scope *scope)

@@ -22,15 +22,17 @@ struct remote_cache *remote_cache_free(struct remote_cache *cache); /* NULL allo
 
 /* To be asked for before the server is: answers to questions from before a drop are not kept. */
 uint64_t remote_cache_epoch(struct remote_cache *cache, const struct metadata_scope *scope);
+/* Each key's answer takes the place of an older one, also where it is that the key is absent. */
 void remote_cache_put(struct remote_cache *cache, const struct metadata_scope *scope,
                       uint64_t epoch, const struct metadata_text keys[],
                       const struct catalog_found found[], size_t n, uint64_t now_ns);
 
-/* Takes out what is known of the keys: ret_taken[i] says whether ret_found[i] is an answer. Returns
- * how many are. */
-size_t remote_cache_take(struct remote_cache *cache, const struct metadata_scope *scope,
-                         const struct metadata_text keys[], size_t n, uint64_t now_ns,
-                         struct catalog_found ret_found[], bool ret_taken[]);
+/* Takes out what is known of the keys. True when that is all of them: only then is ret_found an
+ * answer, because with the server's word for the rest it would be of two moments (K of one life of
+ * a page and V of another). */
+bool remote_cache_take(struct remote_cache *cache, const struct metadata_scope *scope,
+                       const struct metadata_text keys[], size_t n, uint64_t now_ns,
+                       struct catalog_found ret_found[]);
 
 /* Forgets a namespace: something was deleted in it. */
 void remote_cache_drop(struct remote_cache *cache, const struct metadata_scope *scope);

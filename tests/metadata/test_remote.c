@@ -544,7 +544,7 @@ static void test_get_after_exists_asks_nothing(void **state)
     assert_int_equal(requests(), before + 1);
     assert_int_equal(found[0].page, page_0);
 
-    /* Only what is not known is asked. */
+    /* One that is not known: all are asked. */
     ASSERT_OK(client->ops->exists(client, &scope, keys, 1, present, error));
     ASSERT_OK(client->ops->get_page_indices(client, &scope, keys, 4, found, error));
     assert_int_equal(requests(), before + 3);
@@ -552,6 +552,30 @@ static void test_get_after_exists_asks_nothing(void **state)
     assert_int_equal(found[1].page, page_1);
     assert_int_equal(found[2].page, -1);
     assert_int_equal(found[3].page, -1);
+}
+
+/* Halves of a pair that was stored again meanwhile: one remembered and one asked would be halves of
+ * two lives, each of which verifies. */
+static void test_an_answer_is_of_one_moment(void **state)
+{
+    (void)state;
+    char texts[2][KEY_BYTES];
+    struct metadata_text keys[2];
+    struct catalog_found found[2];
+    for (unsigned i = 0; i < 2; i++)
+        store_key(keys[i] = key_of(texts[i], i), 10 + i);
+    assert_true(exists(keys[0]));
+    const struct metadata_remote_options options = options_of(server.url);
+    struct metadata_client *other = open_client(&options), *first = client;
+    client = other;
+    ASSERT_OK(client->ops->delete_keys(client, &scope, keys, 2, error));
+    for (unsigned i = 0; i < 2; i++)
+        store_key(keys[i], 20 + i);
+    client = first;
+    ASSERT_OK(client->ops->get_page_indices(client, &scope, keys, 2, found, error));
+    assert_int_equal(found[0].checksum, 20);
+    assert_int_equal(found[1].checksum, 21);
+    other->ops->close(other);
 }
 
 static void test_remembered_answers_end(void **state)
@@ -645,6 +669,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_child_of_fork, begin, end),
         cmocka_unit_test_setup_teardown(test_threads, begin, end),
         cmocka_unit_test_setup_teardown(test_get_after_exists_asks_nothing, begin_cached, end),
+        cmocka_unit_test_setup_teardown(test_an_answer_is_of_one_moment, begin_cached, end),
         cmocka_unit_test_setup_teardown(test_remembered_answers_end, begin_cached, end),
         cmocka_unit_test_setup_teardown(test_pages_without_a_checksum, begin, end),
         cmocka_unit_test_setup_teardown(test_damage_is_reported, begin, end),

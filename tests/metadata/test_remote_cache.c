@@ -34,9 +34,7 @@ static bool take(struct remote_cache *cache, const struct metadata_scope *scope,
     char text[KEY_BYTES];
     struct metadata_text key = key_of(text, i);
     struct catalog_found found = {0};
-    bool taken;
-    size_t n = remote_cache_take(cache, scope, &key, 1, now_ns, &found, &taken);
-    assert_int_equal(n, taken);
+    bool taken = remote_cache_take(cache, scope, &key, 1, now_ns, &found);
     if (taken) {
         assert_int_equal(found.page, i);
         assert_true(found.has_checksum);
@@ -72,6 +70,41 @@ static void test_only_what_can_be_verified(void **state)
     assert_false(take(cache, &kv, 1, 0));
     remote_cache_put(cache, &kv, 0, &key, &absent, 1, 0);
     assert_false(take(cache, &kv, 3, 0));
+    remote_cache_free(cache);
+}
+
+/* Half of an answer is none, and is gone with it. */
+static void test_all_or_nothing(void **state)
+{
+    (void)state;
+    struct remote_cache *cache = remote_cache_new(LIFE_NS);
+    char texts[2][KEY_BYTES];
+    struct metadata_text keys[2];
+    struct catalog_found found[2];
+    for (unsigned i = 0; i < 2; i++)
+        keys[i] = key_of(texts[i], i);
+    put(cache, &kv, 0, true, 0);
+    assert_false(remote_cache_take(cache, &kv, keys, 2, 0, found));
+    assert_false(take(cache, &kv, 0, 0));
+    put(cache, &kv, 0, true, 0);
+    put(cache, &kv, 1, true, 0);
+    assert_true(remote_cache_take(cache, &kv, keys, 2, 0, found));
+    assert_int_equal(found[1].page, 1);
+    remote_cache_free(cache);
+}
+
+static void test_an_answer_of_absence_counts(void **state)
+{
+    (void)state;
+    struct remote_cache *cache = remote_cache_new(LIFE_NS);
+    char text[KEY_BYTES];
+    struct metadata_text key = key_of(text, 1);
+    const struct catalog_found answers[] = {{.page = -1}, {.page = 1}};
+    for (size_t i = 0; i < 2; i++) {
+        put(cache, &kv, 1, true, 0);
+        remote_cache_put(cache, &kv, 0, &key, &answers[i], 1, 1);
+        assert_false(take(cache, &kv, 1, 1));
+    }
     remote_cache_free(cache);
 }
 
@@ -208,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_given_once_and_in_time),
         cmocka_unit_test(test_only_what_can_be_verified),
+        cmocka_unit_test(test_all_or_nothing),
+        cmocka_unit_test(test_an_answer_of_absence_counts),
         cmocka_unit_test(test_namespaces_are_apart),
         cmocka_unit_test(test_answers_from_before_a_drop),
         cmocka_unit_test(test_it_is_bounded),
