@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static bool is_space(char c)
@@ -73,6 +74,14 @@ enum kvs_status token_read(const char *path, char ret_token[TOKEN_MAX + 1], size
     return fault == NULL ? KVS_OK : refuse(path, fault, error);
 }
 
+/* With an access control list the bits of the group are the most that any of its entries gives.
+ * Whoever wrote one has named who may read: so does systemd for the user of a service. */
+static bool is_open_to_others(const char *path, mode_t mode)
+{
+    bool has_list = getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+    return (mode & (has_list ? 007 : 077)) != 0;
+}
+
 void token_warn(const char *path, size_t length, const struct logger *log)
 {
     struct stat about;
@@ -81,7 +90,7 @@ void token_warn(const char *path, size_t length, const struct logger *log)
                  "The token in %s has %zu character%s and may be guessed; use %d or more "
                  "(openssl rand -hex 32)",
                  path, length, length == 1 ? "" : "s", TOKEN_FEW);
-    if (stat(path, &about) == 0 && (about.st_mode & 077) != 0)
+    if (stat(path, &about) == 0 && is_open_to_others(path, about.st_mode))
         log_line(
             log, KVS_LOG_WARNING,
             "The token file %s can be read or changed by other users (mode %04o); chmod 600 %s",

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 struct said {
@@ -61,6 +62,46 @@ static void test_weaknesses(void **state)
     unlink(path);
 }
 
+/* As systemd hands over the credentials of a service: root's, and one user named in a list. */
+static void test_a_list_that_names_a_reader_is_no_weakness(void **state)
+{
+    (void)state;
+    enum { VERSION = 2, USER_OBJ = 1, USER = 2, GROUP_OBJ = 4, MASK = 16, OTHER = 32, READ = 4 };
+    struct {
+        uint32_t version;
+        struct {
+            uint16_t tag, permissions;
+            uint32_t id;
+        } entries[5];
+    } list = {VERSION,
+              {{USER_OBJ, READ, UINT32_MAX},
+               {USER, READ, 12345},
+               {GROUP_OBJ, 0, UINT32_MAX},
+               {MASK, READ, UINT32_MAX},
+               {OTHER, 0, UINT32_MAX}}};
+    char path[] = "token_test_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    for (unsigned open_to_all = 0; open_to_all < 2; open_to_all++) {
+        list.entries[4].permissions = open_to_all ? READ : 0;
+        if (fsetxattr(fd, "system.posix_acl_access", &list, sizeof(list), 0) != 0) {
+            print_message("skipped: this file system has no access control lists\n");
+            close(fd);
+            unlink(path);
+            skip();
+        }
+        struct stat about;
+        struct said said = {0};
+        const struct logger log = {take_line, &said};
+        assert_int_equal(fstat(fd, &about), 0);
+        assert_int_equal(about.st_mode & 0777, open_to_all ? 0444 : 0440);
+        token_warn(path, TOKEN_FEW, &log);
+        assert_int_equal(said.lines, open_to_all);
+    }
+    close(fd);
+    unlink(path);
+}
+
 static void test_a_missing_file_is_an_error_of_its_own(void **state)
 {
     (void)state;
@@ -80,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weaknesses),
+        cmocka_unit_test(test_a_list_that_names_a_reader_is_no_weakness),
         cmocka_unit_test(test_a_missing_file_is_an_error_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

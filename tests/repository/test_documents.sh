@@ -1,6 +1,7 @@
 #!/bin/sh
-# The documents are true where a machine can see it: every relative link names a file that is there, and
-# every configuration key has its row. (What messages refer to is tested with the error catalogue.)
+# The documents are true where a machine can see it: every relative link names a file that is there,
+# every configuration key has its row, and the unit for systemd uses options that exist. (What messages
+# refer to is tested with the error catalogue.)
 #
 #   test_documents.sh SOURCE_DIRECTORY BUILD_DIRECTORY
 set -eu
@@ -35,6 +36,16 @@ fi
 for key in $keys; do
     if ! grep -q "^| .$key. |" docs/configuration.md; then
         echo "FAILED: docs/configuration.md has no row for $key"
+        failures=$((failures + 1))
+    fi
+done
+
+# The unit for systemd starts the program with options that it has.
+options=$(sed -n 's/^ExecStart=//p' docs/kvshelf.service | grep -o ' --[a-z-]*')
+help=$("$2/kvshelf" serve --help)
+for option in ${options:-none}; do
+    if ! echo "$help" | grep -q -- "^ *$option "; then
+        echo "FAILED: docs/kvshelf.service uses $option, which kvshelf serve does not have"
         failures=$((failures + 1))
     fi
 done
