@@ -243,19 +243,25 @@ static bool id_is_among(const uint8_t id[IMAGE_ID_BYTES], const uint8_t ids[][IM
 
 /* Looks without locking: the file may be another directory's, whose process is just about to lock
  * it. */
+static bool look(const char *path, struct live_block *ret_block, struct stat *ret_about)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool good = fstat(fd, ret_about) == 0 && S_ISREG(ret_about->st_mode) &&
+                image_os_read(fd, ret_block, sizeof(*ret_block), 0) == 0 &&
+                memcmp(ret_block->magic, live_magic, sizeof(live_magic)) == 0;
+    close(fd);
+    return good;
+}
+
 static bool is_orphan(const char *path, uint64_t dir_device, uint64_t dir_inode,
                       const uint8_t ids[][IMAGE_ID_BYTES], size_t n)
 {
     struct live_block block;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return false;
-    bool orphan = image_os_read(fd, &block, sizeof(block), 0) == 0 &&
-                  memcmp(block.magic, live_magic, sizeof(live_magic)) == 0 &&
-                  block.dir_device == dir_device && block.dir_inode == dir_inode &&
-                  !id_is_among(block.id, ids, n);
-    close(fd);
-    return orphan;
+    struct stat about;
+    return look(path, &block, &about) && block.dir_device == dir_device &&
+           block.dir_inode == dir_inode && !id_is_among(block.id, ids, n);
 }
 
 static bool unlink_unused(const char *path)
@@ -290,4 +296,45 @@ size_t live_sweep(const struct image_os *os, uint64_t dir_device, uint64_t dir_i
     }
     closedir(dir);
     return swept;
+}
+
+/* kvshelf-<user>-<id>, and nothing else: the name is printed as part of a command. */
+static bool is_live_name(const char *name)
+{
+    static const char prefix[] = "kvshelf-";
+    if (strncmp(name, prefix, sizeof(prefix) - 1) != 0)
+        return false;
+    name += sizeof(prefix) - 1;
+    size_t user = strspn(name, "0123456789");
+    if (user == 0 || name[user] != '-')
+        return false;
+    name += user + 1;
+    return strspn(name, "0123456789abcdef") == 2 * IMAGE_ID_BYTES &&
+           name[2 * IMAGE_ID_BYTES] == '\0';
+}
+
+int live_list(const char *shm_dir, live_file_fn each, void *arg)
+{
+    DIR *dir = opendir(shm_dir);
+    struct dirent *entry;
+    if (dir == NULL)
+        return errno;
+    while ((entry = readdir(dir)) != NULL) {
+        struct live_file file;
+        struct live_block block;
+        struct stat about;
+        int length = snprintf(file.path, sizeof(file.path), "%s/%s", shm_dir, entry->d_name);
+        if (!is_live_name(entry->d_name) || length < 0 || (size_t)length >= sizeof(file.path) ||
+            !look(file.path, &block, &about))
+            continue;
+        memcpy(file.image, block.path, sizeof(file.image));
+        file.image[sizeof(file.image) - 1] = '\0';
+        memcpy(file.id, block.id, sizeof(file.id));
+        file.bytes = (uint64_t)about.st_blocks * 512;
+        file.device = about.st_dev;
+        file.inode = about.st_ino;
+        each(arg, &file);
+    }
+    closedir(dir);
+    return 0;
 }

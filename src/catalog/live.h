@@ -90,4 +90,17 @@ void live_close(struct live *live);
 size_t live_sweep(const struct image_os *os, uint64_t dir_device, uint64_t dir_inode,
                   const uint8_t ids[][IMAGE_ID_BYTES], size_t n);
 
+/* A live array as a file, for people who find it there. */
+struct live_file {
+    char path[320];
+    char image[LIVE_PATH_BYTES]; /* whose it is: the path as its process was given it */
+    uint8_t id[IMAGE_ID_BYTES];
+    uint64_t bytes; /* of memory that it takes */
+    uint64_t device, inode;
+};
+typedef void (*live_file_fn)(void *arg, const struct live_file *file);
+/* Calls `each` for every live array in a directory such as /dev/shm, of whichever user, that may be
+ * read. Locks nothing. 0 or an errno. */
+int live_list(const char *shm_dir, live_file_fn each, void *arg);
+
 #endif

@@ -340,7 +340,9 @@ static void examine_shm(struct examination *e)
         return;
     uint64_t room = (uint64_t)shm.f_bavail * shm.f_frsize;
     if (room < need)
-        say(e, DOCTOR_WARNING, "/dev/shm", "Give the container more (docker run --shm-size).",
+        say(e, DOCTOR_WARNING, "/dev/shm",
+            "Give the container more (docker run --shm-size); kvshelf stat /dev/shm shows what "
+            "kvshelf has there.",
             "/dev/shm has room for %s, the live array of this rank takes %s: the image is used "
             "instead, which is slower.",
             BYTES(room), BYTES(need));

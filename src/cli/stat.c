@@ -7,6 +7,7 @@
 #include "cli/filesystem_text.h"
 #include "cli/namespaces.h"
 #include "cli/output.h"
+#include "cli/stat_live.h"
 #include "cli/stat_read.h"
 
 #include <stdio.h>
@@ -174,6 +175,10 @@ static int run(const struct cli *cli)
     if (server_client_is_url(cli_argument(cli, 0)))
         return namespaces_stat(cli, cli_argument(cli, 0), cli_text(cli, "token-file", NULL));
     enum kvs_status status = stat_dir_read(cli_argument(cli, 0), &dir, &error);
+    if (status == KVS_ERR_CATALOG_NONE && stat_live_is_meant(cli_argument(cli, 0))) {
+        stat_dir_done(&dir);
+        return stat_live(cli, cli_argument(cli, 0));
+    }
     if (status == KVS_OK)
         status = cli_json(cli) ? print_json(&dir, &error) : print_dir(&dir, &error);
     bool readable = all_readable(&dir);
@@ -192,22 +197,30 @@ const struct cli_command cli_stat = {
     .name = "stat",
     .arguments = "DIR|URL",
     .summary = "what the kept catalogs of a directory, or a running server, hold",
-    .about = "URL is that of a running server: the pages of its namespaces, with --json all that "
-             "its /api/status says.\n"
-             "\n"
-             "DIR is the metadata_dir of a store or the --data-dir of a server. For each (rank, "
-             "namespace): the "
-             "number and size of its pages, how many are committed, reserved, retired (resting) "
-             "and free, its "
-             "fingerprint, and how old the image is. Nothing is locked or written, so it may be "
-             "asked while an "
-             "engine or a server uses the directory.\n"
-             "\n"
-             "With --json both have the member namespaces, and what both can know of one has the "
-             "same name in both.",
+    .about =
+        "URL is that of a running server: the pages of its namespaces, with --json all that "
+        "its /api/status says.\n"
+        "\n"
+        "DIR is the metadata_dir of a store or the --data-dir of a server. For each (rank, "
+        "namespace): the "
+        "number and size of its pages, how many are committed, reserved, retired (resting) "
+        "and free, its "
+        "fingerprint, and how old the image is. Nothing is locked or written, so it may be "
+        "asked while an "
+        "engine or a server uses the directory.\n"
+        "\n"
+        "DIR may be /dev/shm, too: then the live arrays there are listed, which take memory. "
+        "Each is in_use by a process, left by one that was killed, unknown (its image cannot be "
+        "looked at), or a stray whose image is not there any more. The next start over a "
+        "directory takes or removes what it left; what a directory that was removed has left "
+        "only a person can remove.\n"
+        "\n"
+        "With --json both have the member namespaces, and what both can know of one has the "
+        "same name in both.",
     .examples = "kvshelf stat /var/lib/kvshelf\n"
                 "kvshelf stat http://127.0.0.1:18000\n"
-                "kvshelf stat /var/lib/kvshelf --json | jq '.namespaces[].pages'",
+                "kvshelf stat /var/lib/kvshelf --json | jq '.namespaces[].pages'\n"
+                "kvshelf stat /dev/shm",
     .exit_codes = "0  every catalog could be read\n"
                   "1  it is no directory of catalogs, or one could not be read\n"
                   "2  wrong arguments",

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "catalog/image.h"
+#include "cli/lock_holder.h"
 #include "metadata/directory.h"
 
 #include <errno.h>
@@ -12,34 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
-
-/* ---- Who uses it -----------------------------------------------------------------------------*/
-
-/* The process that holds the lock of the directory, from the kernel's list: taking the lock to see
- * whether it is free would make a start of that moment fail. Locks of other containers are not
- * listed. */
-static uint64_t lock_holder(int dir_fd)
-{
-    struct stat about;
-    if (fstatat(dir_fd, "lock", &about, AT_SYMLINK_NOFOLLOW) != 0)
-        return 0;
-    char place[64];
-    snprintf(place, sizeof place, "%02x:%02x:%llu", major(about.st_dev), minor(about.st_dev),
-             (unsigned long long)about.st_ino);
-    FILE *locks = fopen("/proc/locks", "re");
-    if (locks == NULL)
-        return 0;
-    char line[256], kind[16], held[64];
-    unsigned long long pid, holder = 0;
-    while (holder == 0 && fgets(line, sizeof line, locks) != NULL)
-        if (sscanf(line, "%*u: %15s %*s %*s %llu %63s", kind, &pid, held) == 3 &&
-            strcmp(kind, "FLOCK") == 0 && strcmp(held, place) == 0)
-            holder = pid;
-    fclose(locks);
-    return holder;
-}
 
 /* ---- Slots -----------------------------------------------------------------------------------*/
 
@@ -188,7 +162,9 @@ enum kvs_status stat_dir_read(const char *path, struct stat_dir *ret_dir, struct
         return error_set(error, KVS_ERR_CATALOG_DIR, path, reason);
     }
     ret_dir->filesystem = filesystem_of(fd);
-    ret_dir->in_use_by = lock_holder(fd);
+    struct stat lock;
+    if (fstatat(fd, "lock", &lock, AT_SYMLINK_NOFOLLOW) == 0)
+        ret_dir->in_use_by = lock_holder(lock.st_dev, lock.st_ino);
     /* Not directory_open(), which locks. */
     struct directory directory = {
         .images = {.path = ret_dir->path, .fd = fd, .os = &image_os_linux},
