@@ -9,6 +9,7 @@
 #include "metadata/remote_transport.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -156,6 +157,19 @@ static CURLcode perform_quietly(CURL *curl)
     return code;
 }
 
+/* Whether the connection that was kept, if any, waits for a question. What lies there already was
+ * not asked for (a proxy's word before it closes, an answer that was sent twice), and libcurls
+ * before 8.1 would take it for the next answer. */
+static bool is_quiet(CURL *curl)
+{
+    char byte;
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    if (curl_easy_getinfo(curl, CURLINFO_ACTIVESOCKET, &fd) != CURLE_OK || fd == CURL_SOCKET_BAD)
+        return true;
+    return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+           (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
 static CURLcode attempt_once(struct http *http, CURL *curl, struct attempt *attempt)
 {
     const struct remote_question *question = attempt->question;
@@ -172,7 +186,7 @@ static CURLcode attempt_once(struct http *http, CURL *curl, struct attempt *atte
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)left_ms);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect_ms > 0 ? connect_ms : 1));
     /* libcurl itself asks again when a connection it kept turns out to be dead. */
-    curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, question->repeatable ? 0L : 1L);
+    curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, question->repeatable && is_quiet(curl) ? 0L : 1L);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, attempt->reason);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, attempt);

@@ -218,6 +218,35 @@ static void test_reads_are_repeated_once(void **state)
     bad_server_stop(&bad);
 }
 
+/* An answer that nobody asked for, on a connection that is kept: it is not one to the next
+ * question, whose keys it would give the pages of others together with their checksums. */
+static void test_what_was_not_asked_for_is_no_answer(void **state)
+{
+    (void)state;
+    const char *said[3];
+    struct catalog_found found[2];
+    for (int i = 0; i < 3; i++) {
+        char body[128];
+        snprintf(body, sizeof(body),
+                 "{\"indices\":[%d,null],\"checksums\":[\"00000000000000ff\",null],"
+                 "\"generations\":[7,null]}",
+                 i);
+        said[i] = bad_answer(200, body);
+    }
+    START({said[0], BAD_KEEPS}, {said[2], BAD_KEEPS});
+    struct metadata_client *client = open_at(bad.url, LONG_MS, true, 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(client->ops->get_page_indices(client, &scope, keys, 2, found, NULL),
+                         KVS_OK);
+        assert_int_equal(found[0].page, i == 0 ? 0 : 2);
+        if (i == 0)
+            bad_server_say(&bad, said[1]);
+    }
+    assert_int_equal(bad_server_requests(&bad, 2), 2);
+    client->ops->close(client);
+    bad_server_stop(&bad);
+}
+
 static void owner_of(const char *text, char owner[32])
 {
     const char *member = strstr(text, "\"owner\":");
@@ -349,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_exists_has_a_deadline_of_its_own),
         cmocka_unit_test(test_reads_are_repeated_once),
+        cmocka_unit_test(test_what_was_not_asked_for_is_no_answer),
         cmocka_unit_test(test_reserve_is_repeated_under_its_owner),
         cmocka_unit_test(test_the_original_is_not_asked_twice),
         cmocka_unit_test(test_confirms_that_were_rejected),

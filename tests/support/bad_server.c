@@ -4,11 +4,13 @@
 #include "support/unit.h"
 
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -180,6 +182,20 @@ void bad_server_last_request(struct bad_server *bad, char request[BAD_REQUEST_MA
     pthread_mutex_lock(&bad->mutex);
     memcpy(request, bad->last_request, BAD_REQUEST_MAX);
     pthread_mutex_unlock(&bad->mutex);
+}
+
+void bad_server_say(struct bad_server *bad, const char *bytes)
+{
+    size_t n = atomic_load(&bad->connections);
+    for (size_t i = 0; i < n; i++) {
+        int fd = atomic_load(&bad->sockets[i]), unsent = 1;
+        if (fd < 0)
+            continue;
+        assert_true(send_all(fd, bytes, strlen(bytes)));
+        while (unsent > 0) /* until the other side's kernel has said that it has them */
+            if (ioctl(fd, SIOCOUTQ, &unsent) != 0 || (unsent > 0 && poll(NULL, 0, 1) != 0))
+                fail_msg("what was said did not arrive");
+    }
 }
 
 const char *bad_answer(int status, const char *body)
