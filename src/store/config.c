@@ -209,11 +209,29 @@ const char *config_value_text(const struct kvs_store_options *options, const str
         break;
     }
     }
+    bool secret = strcmp(key->name, "metadata_server_url") == 0;
+    char *shown = secret && string != NULL ? config_shown_url(string) : NULL;
     if (string == NULL)
         snprintf(text, CONFIG_TEXT_MAX, "(none)");
+    else if (secret)
+        snprintf(text, CONFIG_TEXT_MAX, "%s", shown != NULL && shown[0] != '\0' ? shown : "\"\"");
     else
         snprintf(text, CONFIG_TEXT_MAX, "%s", string[0] == '\0' ? "\"\"" : string);
+    free(shown);
     return text;
+}
+
+char *config_shown_url(const char *url)
+{
+    /* Whatever stands before the last '@' may be a secret: a password that was not encoded may hold
+     * any of '/', '?', '#' and '@'. */
+    const char *after = strrchr(url, '@');
+    if (after == NULL)
+        return strdup(url);
+    char *shown = NULL;
+    size_t scheme = strspn(url, "HTPShtps");
+    scheme = strncmp(url + scheme, "://", 3) == 0 ? scheme + 3 : 0;
+    return asprintf(&shown, "%.*s%s", (int)scheme, url, after + 1) < 0 ? NULL : shown;
 }
 
 /* ---- Rules ---------------------------------------------------------------------------------- */
@@ -332,12 +350,18 @@ enum kvs_status config_check_metadata(const struct kvs_store_options *options,
 {
     if (options->metadata_server_url != NULL) {
         const char *url = options->metadata_server_url;
-        if (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)
-            return error_set(error, KVS_ERR_CONFIG_VALUE, url[0] == '\0' ? "\"\"" : url,
-                             "metadata_server_url",
-                             "it must begin with http:// or https://, for example "
-                             "http://127.0.0.1:18000");
-        return KVS_OK;
+        if (strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0)
+            return KVS_OK;
+        char *shown = config_shown_url(url);
+        enum kvs_status status =
+            error_set(error, KVS_ERR_CONFIG_VALUE,
+                      shown == NULL      ? "the URL"
+                      : shown[0] == '\0' ? "\"\""
+                                         : shown,
+                      "metadata_server_url",
+                      "it must begin with http:// or https://, for example http://127.0.0.1:18000");
+        free(shown);
+        return status;
     }
     if (options->is_mla_model)
         return error_set(error, KVS_ERR_MLA_NEEDS_SERVER);

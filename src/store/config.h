@@ -101,6 +101,10 @@ const struct config_key *config_key(size_t key);
 const char *config_value_text(const struct kvs_store_options *options, const struct config_key *key,
                               char text[CONFIG_TEXT_MAX]);
 
+/* A server's address for messages, without the credentials that may be in it; also of what is no
+ * URL. NULL on lack of memory; the caller frees it. */
+char *config_shown_url(const char *url);
+
 /* Sets a string option to a copy of the text. False on lack of memory. */
 bool config_set_string(struct store_config *config, const struct config_key *key, const char *text,
                        size_t length);

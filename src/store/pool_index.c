@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const uint64_t PROBE_NS = 1000 * UINT64_C(1000000), PRECEDENCE_NS = 200 * UINT64_C(1000000);
@@ -79,10 +80,11 @@ static bool begin(struct attempt *attempt)
     if (attempt->time->left_ns >= LEAST_NS)
         return true;
     const struct kvs_store_options *options = &attempt->store->config.options;
-    char seconds[32];
+    char seconds[32], *shown = config_shown_url(options->metadata_server_url);
     snprintf(seconds, sizeof(seconds), "%g", options->client_timeout);
-    attempt->status =
-        error_set(&attempt->error, KVS_ERR_REMOTE_DEADLINE, options->metadata_server_url, seconds);
+    attempt->status = error_set(&attempt->error, KVS_ERR_REMOTE_DEADLINE,
+                                shown != NULL ? shown : "(unknown)", seconds);
+    free(shown);
     return false;
 }
 

@@ -352,6 +352,41 @@ static void test_values(void **state)
 #undef CASE
 }
 
+/* Messages end up in logs. */
+static void test_credentials_are_not_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *shown;
+    } cases[] = {
+        {"http://h:18000", "http://h:18000"},
+        {"http://any:secret@h:18000/x", "http://h:18000/x"},
+        {"HTTP://any:secret@h", "HTTP://h"},
+        {"any:secret@h:1", "h:1"},
+        {"https://any:sec/r@et@[::1]:1", "https://[::1]:1"},
+        {"any:s://ecret@h", "h"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *shown = config_shown_url(cases[i].url);
+        assert_string_equal(shown, cases[i].shown);
+        free(shown);
+    }
+    struct kvs_store_options options;
+    struct kvs_error error;
+    char url[5000] = " http://any:secret@h:18000", text[CONFIG_TEXT_MAX];
+    for (int i = 0; i < 2; i++) {
+        kvs_store_options_init(&options);
+        options.bytes_per_page = 4096;
+        options.metadata_server_url = url;
+        assert_int_equal(config_check(&options, false, &error), KVS_ERR_CONFIG_VALUE);
+        assert_null(strstr(error.message, "secret"));
+        memset(url + strlen(url), 'x', sizeof(url) - 1 - strlen(url)); /* too long for a path */
+    }
+    for (size_t i = 0; i < config_key_count(); i++)
+        assert_null(strstr(config_value_text(&options, config_key(i), text), "secret"));
+}
+
 static void test_mla_with_a_server(void **state)
 {
     (void)state;
@@ -427,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_credentials_are_not_shown),
         cmocka_unit_test(test_mla_with_a_server),
         cmocka_unit_test(test_mla_without_a_server),
         cmocka_unit_test(test_sizes_of_options),

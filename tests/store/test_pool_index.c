@@ -103,7 +103,7 @@ static int begin(void **state)
     options.file_path_prefix = "/made/up";
     options.file_size = (uint64_t)PAGES * PAGE_BYTES;
     options.bytes_per_page = PAGE_BYTES;
-    options.metadata_server_url = "http://made-up";
+    options.metadata_server_url = "http://any:secret@made-up";
     options.client_timeout = 5;
     options.exists_cache_ms = 0;
     const struct store_parts parts = {.transport = &server.transport,
@@ -190,6 +190,7 @@ static void test_a_delete_tells_that_its_time_was_over(void **state)
     assert_int_equal(kvs_store_delete(store, KVS_POOL_KV, KEYS, keys, &error),
                      KVS_ERR_REMOTE_DEADLINE);
     assert_non_null(strstr(error.message, "http://made-up"));
+    assert_null(strstr(error.message, "secret"));
     assert_int_equal(server.now_ns - began_ns, 5000 * ms_ns);
 }
 
