@@ -138,4 +138,10 @@ void json_write_null(struct json_writer *writer);
 /* A value that is JSON already, copied as it is. */
 void json_write_raw(struct json_writer *writer, const char *json, size_t length);
 
+/* A name and its value. */
+void json_member_uint64(struct json_writer *writer, const char *name, uint64_t value);
+void json_member_double(struct json_writer *writer, const char *name, double value);
+void json_member_bool(struct json_writer *writer, const char *name, bool value);
+void json_member_text(struct json_writer *writer, const char *name, const char *text); /* or null */
+
 #endif

@@ -170,3 +170,30 @@ void json_write_raw(struct json_writer *writer, const char *json, size_t length)
 {
     write_plain(writer, json, length);
 }
+
+void json_member_uint64(struct json_writer *writer, const char *name, uint64_t value)
+{
+    json_write_name(writer, name);
+    json_write_uint64(writer, value);
+}
+
+void json_member_double(struct json_writer *writer, const char *name, double value)
+{
+    json_write_name(writer, name);
+    json_write_double(writer, value);
+}
+
+void json_member_bool(struct json_writer *writer, const char *name, bool value)
+{
+    json_write_name(writer, name);
+    json_write_bool(writer, value);
+}
+
+void json_member_text(struct json_writer *writer, const char *name, const char *text)
+{
+    json_write_name(writer, name);
+    if (text != NULL)
+        json_write_text(writer, text);
+    else
+        json_write_null(writer);
+}

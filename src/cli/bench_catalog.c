@@ -162,44 +162,33 @@ static enum kvs_status print(const struct catalog_bench *bench, struct kvs_error
 
 /* ---- For programs ----------------------------------------------------------------------------*/
 
-static void number(struct json_writer *json, const char *name, double value)
-{
-    json_write_name(json, name);
-    json_write_double(json, value);
-}
-
-static void count(struct json_writer *json, const char *name, uint64_t value)
-{
-    json_write_name(json, name);
-    json_write_uint64(json, value);
-}
-
 static void rate(struct json_writer *json, const char *name, const struct bench_rate *of)
 {
     json_write_name(json, name);
     json_write_object_begin(json);
-    number(json, "median", of->median);
-    number(json, "lowest", of->lowest);
-    number(json, "highest", of->highest);
+    json_member_double(json, "median", of->median);
+    json_member_double(json, "lowest", of->lowest);
+    json_member_double(json, "highest", of->highest);
     json_write_object_end(json);
 }
 
 static void write_speed(struct json_writer *json, const struct bench_speed *speed)
 {
     json_write_object_begin(json);
-    count(json, "pages", speed->pages);
-    count(json, "batch_keys", BENCH_BATCH);
-    count(json, "rounds", BENCH_ROUNDS);
-    number(json, "bytes_per_page", (double)speed->memory_bytes / (double)speed->pages);
-    number(json, "resident_bytes_per_page", (double)speed->resident_bytes / (double)speed->pages);
+    json_member_uint64(json, "pages", speed->pages);
+    json_member_uint64(json, "batch_keys", BENCH_BATCH);
+    json_member_uint64(json, "rounds", BENCH_ROUNDS);
+    json_member_double(json, "bytes_per_page", (double)speed->memory_bytes / (double)speed->pages);
+    json_member_double(json, "resident_bytes_per_page",
+                       (double)speed->resident_bytes / (double)speed->pages);
     rate(json, "gather_lines_per_s", &speed->gather);
     rate(json, "overlapping_gather_lines_per_s", &speed->overlapping_gather);
     rate(json, "exists_keys_per_s", &speed->exists);
     rate(json, "get_keys_per_s", &speed->get);
     rate(json, "reserve_confirm_free_keys_per_s", &speed->reserve_free);
     rate(json, "reserve_confirm_evicting_keys_per_s", &speed->reserve_evicting);
-    number(json, "exists_over_gather", speed->exists_over_gather);
-    number(json, "get_over_gather", speed->get_over_gather);
+    json_member_double(json, "exists_over_gather", speed->exists_over_gather);
+    json_member_double(json, "get_over_gather", speed->get_over_gather);
     json_write_object_end(json);
 }
 
@@ -207,41 +196,41 @@ static void write_load(struct json_writer *json, const char *name, const struct 
 {
     json_write_name(json, name);
     json_write_object_begin(json);
-    count(json, "requests", load->requests);
-    number(json, "seconds", load->seconds);
-    number(json, "p50_ms", ms(load->p50_ns));
-    number(json, "p99_ms", ms(load->p99_ns));
-    number(json, "p999_ms", ms(load->p999_ns));
-    number(json, "worst_ms", ms(load->worst_ns));
-    count(json, "over_5_ms", load->over_5_ms);
-    count(json, "disturbed_requests", load->disturbed);
-    number(json, "undisturbed_worst_ms", ms(load->undisturbed_worst_ns));
-    count(json, "undisturbed_over_5_ms", load->undisturbed_over_5_ms);
+    json_member_uint64(json, "requests", load->requests);
+    json_member_double(json, "seconds", load->seconds);
+    json_member_double(json, "p50_ms", ms(load->p50_ns));
+    json_member_double(json, "p99_ms", ms(load->p99_ns));
+    json_member_double(json, "p999_ms", ms(load->p999_ns));
+    json_member_double(json, "worst_ms", ms(load->worst_ns));
+    json_member_uint64(json, "over_5_ms", load->over_5_ms);
+    json_member_uint64(json, "disturbed_requests", load->disturbed);
+    json_member_double(json, "undisturbed_worst_ms", ms(load->undisturbed_worst_ns));
+    json_member_uint64(json, "undisturbed_over_5_ms", load->undisturbed_over_5_ms);
     json_write_object_end(json);
 }
 
 static void write_stall(struct json_writer *json, const struct bench_stall *stall)
 {
     json_write_object_begin(json);
-    count(json, "pages", stall->pages);
-    count(json, "batch_keys", BENCH_BATCH);
+    json_member_uint64(json, "pages", stall->pages);
+    json_member_uint64(json, "batch_keys", BENCH_BATCH);
     write_load(json, "in_memory", &stall->in_memory);
     write_load(json, "kept", &stall->kept);
-    count(json, "worst_image_age_ms", stall->worst_image_age_ms);
+    json_member_uint64(json, "worst_image_age_ms", stall->worst_image_age_ms);
     json_write_object_end(json);
 }
 
 static void write_reopen(struct json_writer *json, const struct bench_reopen *reopen)
 {
     json_write_object_begin(json);
-    count(json, "pages", reopen->pages);
-    count(json, "openings", BENCH_REOPENS);
-    number(json, "after_clean_stop_s", reopen->after_clean_stop_s);
-    number(json, "after_kill_s", reopen->after_kill_s);
-    number(json, "clean_stop_s", reopen->clean_stop_s);
-    count(json, "keys_asked", reopen->asked);
-    count(json, "keys_found_after_clean_stop", reopen->found_after_clean_stop);
-    count(json, "keys_found_after_kill", reopen->found_after_kill);
+    json_member_uint64(json, "pages", reopen->pages);
+    json_member_uint64(json, "openings", BENCH_REOPENS);
+    json_member_double(json, "after_clean_stop_s", reopen->after_clean_stop_s);
+    json_member_double(json, "after_kill_s", reopen->after_kill_s);
+    json_member_double(json, "clean_stop_s", reopen->clean_stop_s);
+    json_member_uint64(json, "keys_asked", reopen->asked);
+    json_member_uint64(json, "keys_found_after_clean_stop", reopen->found_after_clean_stop);
+    json_member_uint64(json, "keys_found_after_kill", reopen->found_after_kill);
     json_write_object_end(json);
 }
 
@@ -249,8 +238,7 @@ static void write_json(struct buffer *out, const struct catalog_bench *bench)
 {
     struct json_writer json = {.out = out};
     json_write_object_begin(&json);
-    json_write_name(&json, "version");
-    json_write_text(&json, kvs_version());
+    json_member_text(&json, "version", kvs_version());
     json_write_name(&json, "speed");
     json_write_array_begin(&json);
     for (size_t i = 0; bench->parts[PART_SPEED] && i < bench->num_sizes; i++)

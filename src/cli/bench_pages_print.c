@@ -74,12 +74,6 @@ void pages_bench_print(const struct pages_bench *bench, FILE *out)
 
 /* ---- For programs ----------------------------------------------------------------------------*/
 
-static void count(struct json_writer *json, const char *name, uint64_t value)
-{
-    json_write_name(json, name);
-    json_write_uint64(json, value);
-}
-
 static void write_mover(struct json_writer *json, const struct pages_cell *cell, enum mover mover,
                         uint64_t rounds)
 {
@@ -89,14 +83,10 @@ static void write_mover(struct json_writer *json, const struct pages_cell *cell,
         return;
     }
     json_write_object_begin(json);
-    json_write_name(json, "median_bytes_per_s");
-    json_write_double(json, cell->median[mover]);
-    json_write_name(json, "ratio");
-    json_write_double(json, cell->ratio[mover]);
-    json_write_name(json, "ratio_lowest");
-    json_write_double(json, cell->ratio_low[mover]);
-    json_write_name(json, "ratio_highest");
-    json_write_double(json, cell->ratio_high[mover]);
+    json_member_double(json, "median_bytes_per_s", cell->median[mover]);
+    json_member_double(json, "ratio", cell->ratio[mover]);
+    json_member_double(json, "ratio_lowest", cell->ratio_low[mover]);
+    json_member_double(json, "ratio_highest", cell->ratio_high[mover]);
     json_write_name(json, "rounds_bytes_per_s");
     json_write_array_begin(json);
     for (uint64_t r = 0; r < rounds; r++) {
@@ -110,25 +100,21 @@ void pages_bench_json(const struct pages_bench *bench, struct buffer *out)
 {
     struct json_writer json = {.out = out};
     json_write_object_begin(&json);
-    json_write_name(&json, "version");
-    json_write_text(&json, kvs_version());
-    count(&json, "file_bytes", bench->file_bytes);
-    count(&json, "batch_pages", bench->batch);
-    count(&json, "depth", bench->depth);
-    count(&json, "processors", bench->processors);
-    count(&json, "turn_ms", bench->turn_ms);
+    json_member_text(&json, "version", kvs_version());
+    json_member_uint64(&json, "file_bytes", bench->file_bytes);
+    json_member_uint64(&json, "batch_pages", bench->batch);
+    json_member_uint64(&json, "depth", bench->depth);
+    json_member_uint64(&json, "processors", bench->processors);
+    json_member_uint64(&json, "turn_ms", bench->turn_ms);
     json_write_name(&json, "cells");
     json_write_array_begin(&json);
     for (size_t i = 0; i < bench->n_cells; i++) {
         const struct pages_cell *cell = &bench->cells[i];
         json_write_object_begin(&json);
-        count(&json, "bytes_per_page", cell->bytes_per_page);
-        json_write_name(&json, "direction");
-        json_write_text(&json, cell->direction == PAGE_READ ? "read" : "write");
-        json_write_name(&json, "direct");
-        json_write_bool(&json, cell->direct);
-        json_write_name(&json, "peer");
-        json_write_text(&json, mover_names[cell->peer]);
+        json_member_uint64(&json, "bytes_per_page", cell->bytes_per_page);
+        json_member_text(&json, "direction", cell->direction == PAGE_READ ? "read" : "write");
+        json_member_bool(&json, "direct", cell->direct);
+        json_member_text(&json, "peer", mover_names[cell->peer]);
         for (int m = 0; m < MOVERS; m++) {
             write_mover(&json, cell, (enum mover)m, bench->rounds);
         }

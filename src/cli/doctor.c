@@ -33,17 +33,10 @@ static enum kvs_status print_lines(const struct doctor_report *report, struct kv
 static void write_line(struct json_writer *json, const struct doctor_line *line)
 {
     json_write_object_begin(json);
-    json_write_name(json, "level");
-    json_write_text(json, levels[line->level]);
-    json_write_name(json, "check");
-    json_write_text(json, line->check);
-    json_write_name(json, "message");
-    json_write_text(json, line->message);
-    json_write_name(json, "remedy");
-    if (line->remedy != NULL)
-        json_write_text(json, line->remedy);
-    else
-        json_write_null(json);
+    json_member_text(json, "level", levels[line->level]);
+    json_member_text(json, "check", line->check);
+    json_member_text(json, "message", line->message);
+    json_member_text(json, "remedy", line->remedy);
     json_write_object_end(json);
 }
 
@@ -52,10 +45,8 @@ static enum kvs_status print_json(const struct doctor_report *report, struct kvs
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_write_object_begin(&json);
-    json_write_name(&json, "errors");
-    json_write_uint64(&json, report->errors);
-    json_write_name(&json, "warnings");
-    json_write_uint64(&json, report->warnings);
+    json_member_uint64(&json, "errors", report->errors);
+    json_member_uint64(&json, "warnings", report->warnings);
     json_write_name(&json, "checks");
     json_write_array_begin(&json);
     for (size_t i = 0; i < report->count; i++)

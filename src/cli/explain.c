@@ -72,12 +72,6 @@ static void print_one(FILE *out, const struct error_info *info)
 
 /* ---- For programs -----------------------------------------------------------------------------*/
 
-static void write_member(struct json_writer *json, const char *name, const char *text)
-{
-    json_write_name(json, name);
-    json_write_text(json, text);
-}
-
 static void write_list(struct json_writer *json, const char *name, const char *const items[])
 {
     json_write_name(json, name);
@@ -91,7 +85,7 @@ static void write_document(struct json_writer *json, const struct error_info *in
 {
     char url[sizeof(DOCUMENT) + ERROR_CODE_MAX];
     snprintf(url, sizeof(url), DOCUMENT "#kvs-%d", info->number);
-    write_member(json, "documentation", url);
+    json_member_text(json, "documentation", url);
 }
 
 static void write_record(struct json_writer *json, const struct error_info *info)
@@ -101,20 +95,20 @@ static void write_record(struct json_writer *json, const struct error_info *info
     error_pattern(info, &pattern);
     json->out->failed |= pattern.failed;
     json_write_object_begin(json);
-    write_member(json, "id", error_id(info, id));
-    write_member(json, "errorCode", error_code(info, code));
-    write_member(json, "errorMessage", info->message);
-    write_member(json, "messagePattern", buffer_text(&pattern));
-    write_member(json, "errorType", error_type(info));
-    write_member(json, "errorClass", info->error_class);
+    json_member_text(json, "id", error_id(info, id));
+    json_member_text(json, "errorCode", error_code(info, code));
+    json_member_text(json, "errorMessage", info->message);
+    json_member_text(json, "messagePattern", buffer_text(&pattern));
+    json_member_text(json, "errorType", error_type(info));
+    json_member_text(json, "errorClass", info->error_class);
     json_write_name(json, "httpStatus");
     json_write_int64(json, info->http_status);
-    write_member(json, "severity", severity_name(info->severity));
+    json_member_text(json, "severity", severity_name(info->severity));
     write_document(json, info);
-    write_member(json, "triggerScenarios", info->when);
-    write_member(json, "commonSituations", info->situations);
+    json_member_text(json, "triggerScenarios", info->when);
+    json_member_text(json, "commonSituations", info->situations);
     write_list(json, "solutions", info->remedies);
-    write_member(json, "exampleFix", info->example_fix);
+    json_member_text(json, "exampleFix", info->example_fix);
     write_list(json, "preventionTips", info->prevention);
     write_list(json, "tags", info->tags);
     json_write_object_end(json);

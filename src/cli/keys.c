@@ -44,21 +44,14 @@ static void print_key(struct listing *listing, uint64_t rank, struct json_text n
     if (cli_json(listing->cli)) {
         struct json_writer json = {.out = &out};
         json_write_object_begin(&json);
-        json_write_name(&json, "rank");
-        json_write_uint64(&json, rank);
+        json_member_uint64(&json, "rank", rank);
         json_write_name(&json, "namespace");
         json_write_string(&json, ns.text, ns.length);
         json_write_name(&json, "key");
         json_write_string(&json, key.text, key.length);
-        json_write_name(&json, "page_index");
-        json_write_uint64(&json, page);
-        json_write_name(&json, "generation");
-        json_write_uint64(&json, generation);
-        json_write_name(&json, "checksum");
-        if (checksum == NULL)
-            json_write_null(&json);
-        else
-            json_write_text(&json, checksum);
+        json_member_uint64(&json, "page_index", page);
+        json_member_uint64(&json, "generation", generation);
+        json_member_text(&json, "checksum", checksum);
         json_write_object_end(&json);
     } else {
         buffer_append_format(&out, "%" PRIu64 "\t%.*s\t%.*s\t%" PRIu64 "\t%" PRIu64 "\t%s", rank,
@@ -143,10 +136,8 @@ static enum kvs_status list_namespace(void *arg, const struct namespace_row *row
         json_write_object_begin(&json);
         json_write_name(&json, "namespace");
         json_write_string(&json, row->ns.text, row->ns.length);
-        json_write_name(&json, "start");
-        json_write_uint64(&json, next);
-        json_write_name(&json, "limit");
-        json_write_uint64(&json, listing->left);
+        json_member_uint64(&json, "start", next);
+        json_member_uint64(&json, "limit", listing->left);
         json_write_object_end(&json);
         if (request.failed)
             status = error_set(error, KVS_ERR_NO_MEMORY, "listing keys");

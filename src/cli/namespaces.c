@@ -260,8 +260,7 @@ static enum kvs_status drop_url(const char *url, const char *token_file, uint64_
         return status;
     struct json_writer json = {.out = &request};
     json_write_object_begin(&json);
-    json_write_name(&json, "namespace");
-    json_write_text(&json, ns);
+    json_member_text(&json, "namespace", ns);
     json_write_object_end(&json);
     snprintf(path, sizeof(path), "/%" PRIu64 "/drop", rank);
     status = request.failed

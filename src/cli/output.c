@@ -23,14 +23,10 @@ static void write_error_json(FILE *out, const struct error_info *info,
     json_write_object_begin(&json);
     json_write_name(&json, "error");
     json_write_object_begin(&json);
-    json_write_name(&json, "code");
-    json_write_text(&json, info == NULL ? "KVS-0" : error_code(info, code));
-    json_write_name(&json, "symbol");
-    json_write_text(&json, kvs_status_name(error->status));
-    json_write_name(&json, "message");
-    json_write_text(&json, error->message);
-    json_write_name(&json, "retry");
-    json_write_bool(&json, info != NULL && info->retry_helps);
+    json_member_text(&json, "code", info == NULL ? "KVS-0" : error_code(info, code));
+    json_member_text(&json, "symbol", kvs_status_name(error->status));
+    json_member_text(&json, "message", error->message);
+    json_member_bool(&json, "retry", info != NULL && info->retry_helps);
     json_write_name(&json, "remedies");
     json_write_array_begin(&json);
     for (size_t i = 0; info != NULL && info->remedies[i] != NULL; i++)

@@ -134,12 +134,9 @@ static enum kvs_status print_result(const struct page *page, const char *result,
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_write_object_begin(&json);
-    json_write_name(&json, "key");
-    json_write_text(&json, page->key);
-    json_write_name(&json, "result");
-    json_write_text(&json, result);
-    json_write_name(&json, "bytes_per_page");
-    json_write_uint64(&json, page->length);
+    json_member_text(&json, "key", page->key);
+    json_member_text(&json, "result", result);
+    json_member_uint64(&json, "bytes_per_page", page->length);
     json_write_object_end(&json);
     enum kvs_status status = output_buffer(stdout, &out, error);
     buffer_done(&out);

@@ -106,45 +106,33 @@ void replay_print(FILE *out, const struct trace *trace, struct replay_result *re
     print_picture(out, trace, result);
 }
 
-static void write_count(struct json_writer *json, const char *name, uint64_t value)
-{
-    json_write_name(json, name);
-    json_write_uint64(json, value);
-}
-
-static void write_number(struct json_writer *json, const char *name, double value)
-{
-    json_write_name(json, name);
-    json_write_double(json, value);
-}
-
 void replay_write_json(struct buffer *out, struct replay_result *result, bool moves_bytes)
 {
     struct json_writer json = {.out = out};
     json_write_object_begin(&json);
-    write_count(&json, "pages_at_start", result->pages_at_start);
-    write_count(&json, "requests", result->requests);
-    json_write_name(&json, "interrupted");
-    json_write_bool(&json, result->interrupted);
-    write_count(&json, "pages_asked", result->pages_asked);
-    write_count(&json, "pages_hit", result->pages_hit);
-    write_number(&json, "hit_ratio", round(replay_hit_ratio(result) * 1e4) / 1e4);
-    write_count(&json, "pages_written", result->pages_written);
-    write_count(&json, "pages_not_stored", result->pages_not_stored);
-    write_count(&json, "pages_refused_by_storage", result->pages_failed);
-    json_write_name(&json, "moves_bytes");
-    json_write_bool(&json, moves_bytes);
-    write_count(&json, "bytes_in", result->bytes_in);
-    write_count(&json, "bytes_out", result->bytes_out);
-    write_number(&json, "gb_per_s_in", gb_per_s(result->bytes_in, result->get_times.total_ns));
-    write_number(&json, "gb_per_s_out", gb_per_s(result->bytes_out, result->set_times.total_ns));
-    write_count(&json, "get_batches", result->get_times.count);
-    write_number(&json, "get_p50_ms", ms(replay_percentile_ns(&result->get_times, 50)));
-    write_number(&json, "get_p99_ms", ms(replay_percentile_ns(&result->get_times, 99)));
-    write_count(&json, "set_batches", result->set_times.count);
-    write_number(&json, "set_p50_ms", ms(replay_percentile_ns(&result->set_times, 50)));
-    write_number(&json, "set_p99_ms", ms(replay_percentile_ns(&result->set_times, 99)));
-    write_count(&json, "wrong_bytes", result->wrong_bytes);
-    write_count(&json, "wrong_pages", result->wrong_pages);
+    json_member_uint64(&json, "pages_at_start", result->pages_at_start);
+    json_member_uint64(&json, "requests", result->requests);
+    json_member_bool(&json, "interrupted", result->interrupted);
+    json_member_uint64(&json, "pages_asked", result->pages_asked);
+    json_member_uint64(&json, "pages_hit", result->pages_hit);
+    json_member_double(&json, "hit_ratio", round(replay_hit_ratio(result) * 1e4) / 1e4);
+    json_member_uint64(&json, "pages_written", result->pages_written);
+    json_member_uint64(&json, "pages_not_stored", result->pages_not_stored);
+    json_member_uint64(&json, "pages_refused_by_storage", result->pages_failed);
+    json_member_bool(&json, "moves_bytes", moves_bytes);
+    json_member_uint64(&json, "bytes_in", result->bytes_in);
+    json_member_uint64(&json, "bytes_out", result->bytes_out);
+    json_member_double(&json, "gb_per_s_in",
+                       gb_per_s(result->bytes_in, result->get_times.total_ns));
+    json_member_double(&json, "gb_per_s_out",
+                       gb_per_s(result->bytes_out, result->set_times.total_ns));
+    json_member_uint64(&json, "get_batches", result->get_times.count);
+    json_member_double(&json, "get_p50_ms", ms(replay_percentile_ns(&result->get_times, 50)));
+    json_member_double(&json, "get_p99_ms", ms(replay_percentile_ns(&result->get_times, 99)));
+    json_member_uint64(&json, "set_batches", result->set_times.count);
+    json_member_double(&json, "set_p50_ms", ms(replay_percentile_ns(&result->set_times, 50)));
+    json_member_double(&json, "set_p99_ms", ms(replay_percentile_ns(&result->set_times, 99)));
+    json_member_uint64(&json, "wrong_bytes", result->wrong_bytes);
+    json_member_uint64(&json, "wrong_pages", result->wrong_pages);
     json_write_object_end(&json);
 }

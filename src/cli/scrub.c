@@ -88,45 +88,30 @@ static enum kvs_status print_report(const char *dir, struct scrub_report *report
 
 /* ---- For programs ----------------------------------------------------------------------------*/
 
-static void count(struct json_writer *json, const char *name, uint64_t value)
-{
-    json_write_name(json, name);
-    json_write_uint64(json, value);
-}
-
-static void text(struct json_writer *json, const char *name, const char *value)
-{
-    json_write_name(json, name);
-    if (value != NULL)
-        json_write_text(json, value);
-    else
-        json_write_null(json);
-}
-
 static void write_catalog(struct json_writer *json, const struct scrub_catalog *catalog)
 {
     json_write_object_begin(json);
-    count(json, "rank", catalog->rank);
-    text(json, "namespace", catalog->ns);
-    text(json, "page_file", catalog->path);
-    count(json, "bytes_per_page", catalog->bytes_per_page);
-    count(json, "committed", catalog->committed);
-    count(json, "verified", catalog->verified);
-    count(json, "without_checksum", catalog->unchecked);
-    count(json, "wrong", catalog->wrong);
-    count(json, "unreadable", catalog->unreadable);
-    count(json, "dropped", catalog->dropped);
+    json_member_uint64(json, "rank", catalog->rank);
+    json_member_text(json, "namespace", catalog->ns);
+    json_member_text(json, "page_file", catalog->path);
+    json_member_uint64(json, "bytes_per_page", catalog->bytes_per_page);
+    json_member_uint64(json, "committed", catalog->committed);
+    json_member_uint64(json, "verified", catalog->verified);
+    json_member_uint64(json, "without_checksum", catalog->unchecked);
+    json_member_uint64(json, "wrong", catalog->wrong);
+    json_member_uint64(json, "unreadable", catalog->unreadable);
+    json_member_uint64(json, "dropped", catalog->dropped);
     json_write_name(json, "wrong_pages");
     json_write_array_begin(json);
     for (uint64_t i = 0; i < catalog->wrong; i++)
         json_write_uint64(json, catalog->found[i].page);
     json_write_array_end(json);
-    count(json, "bytes_read", catalog->bytes);
-    count(json, "duration_ns", catalog->duration_ns);
+    json_member_uint64(json, "bytes_read", catalog->bytes);
+    json_member_uint64(json, "duration_ns", catalog->duration_ns);
     struct kvs_error error;
     bool good = judge(catalog, &error) == KVS_OK;
-    text(json, "error", good ? NULL : error.message);
-    text(json, "symbol", good ? NULL : kvs_status_name(error.status));
+    json_member_text(json, "error", good ? NULL : error.message);
+    json_member_text(json, "symbol", good ? NULL : kvs_status_name(error.status));
     json_write_object_end(json);
 }
 
@@ -136,9 +121,8 @@ static enum kvs_status print_json(const char *dir, const struct scrub_report *re
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_write_object_begin(&json);
-    text(&json, "dir", dir);
-    json_write_name(&json, "complete");
-    json_write_bool(&json, !report->stopped);
+    json_member_text(&json, "dir", dir);
+    json_member_bool(&json, "complete", !report->stopped);
     json_write_name(&json, "catalogs");
     json_write_array_begin(&json);
     for (size_t i = 0; i < report->count; i++)

@@ -47,12 +47,9 @@ static void log_sink(void *arg, enum kvs_log_level level, const char *line)
     if (settings->log_format == SERVE_LOG_JSON) {
         struct json_writer json = {.out = &out};
         json_write_object_begin(&json);
-        json_write_name(&json, "time");
-        json_write_text(&json, time_text);
-        json_write_name(&json, "level");
-        json_write_text(&json, levels[level]);
-        json_write_name(&json, "message");
-        json_write_text(&json, line);
+        json_member_text(&json, "time", time_text);
+        json_member_text(&json, "level", levels[level]);
+        json_member_text(&json, "message", line);
         json_write_object_end(&json);
     } else {
         buffer_append_format(&out, "%s %s: %s", time_text, levels[level], line);

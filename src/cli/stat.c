@@ -94,40 +94,22 @@ static enum kvs_status print_dir(struct stat_dir *dir, struct kvs_error *error)
 
 /* ---- For programs ----------------------------------------------------------------------------*/
 
-static void count(struct json_writer *json, const char *name, uint64_t value)
-{
-    json_write_name(json, name);
-    json_write_uint64(json, value);
-}
-
-static void text(struct json_writer *json, const char *name, const char *value)
-{
-    json_write_name(json, name);
-    json_write_text(json, value);
-}
-
-static void flag(struct json_writer *json, const char *name, bool value)
-{
-    json_write_name(json, name);
-    json_write_bool(json, value);
-}
-
 static void write_catalog(struct json_writer *json, const struct stat_catalog *catalog)
 {
     const struct namespace_row row = stat_catalog_row(catalog);
     json_write_object_begin(json);
-    text(json, "file", catalog->file);
+    json_member_text(json, "file", catalog->file);
     if (catalog->error.status != KVS_OK) {
-        text(json, "error", catalog->error.message);
-        text(json, "symbol", kvs_status_name(catalog->error.status));
+        json_member_text(json, "error", catalog->error.message);
+        json_member_text(json, "symbol", kvs_status_name(catalog->error.status));
     } else {
         namespace_row_write(json, &row);
-        flag(json, "kept", true);
-        count(json, "damaged_slots", catalog->damaged);
-        count(json, "image_bytes", catalog->image_bytes);
-        count(json, "image_written_ago_ms", catalog->written_ago_ms);
-        flag(json, "clean", catalog->header.clean != 0);
-        count(json, "run", catalog->header.run);
+        json_member_bool(json, "kept", true);
+        json_member_uint64(json, "damaged_slots", catalog->damaged);
+        json_member_uint64(json, "image_bytes", catalog->image_bytes);
+        json_member_uint64(json, "image_written_ago_ms", catalog->written_ago_ms);
+        json_member_bool(json, "clean", catalog->header.clean != 0);
+        json_member_uint64(json, "run", catalog->header.run);
     }
     json_write_object_end(json);
 }
@@ -137,11 +119,11 @@ static enum kvs_status print_json(const struct stat_dir *dir, struct kvs_error *
     struct buffer out = {0};
     struct json_writer json = {.out = &out};
     json_write_object_begin(&json);
-    text(&json, "dir", dir->path);
-    text(&json, "filesystem", dir->filesystem.name);
-    flag(&json, "network", dir->filesystem.network);
-    flag(&json, "in_memory", dir->filesystem.in_memory);
-    text(&json, "visibility", filesystem_catalog_visibility(&dir->filesystem));
+    json_member_text(&json, "dir", dir->path);
+    json_member_text(&json, "filesystem", dir->filesystem.name);
+    json_member_bool(&json, "network", dir->filesystem.network);
+    json_member_bool(&json, "in_memory", dir->filesystem.in_memory);
+    json_member_text(&json, "visibility", filesystem_catalog_visibility(&dir->filesystem));
     json_write_name(&json, "in_use_by");
     if (dir->in_use_by != 0)
         json_write_uint64(&json, dir->in_use_by);

@@ -144,14 +144,10 @@ static void print_rows(struct live_rows *rows)
 static void write_row(struct json_writer *json, const struct live_row *row)
 {
     json_write_object_begin(json);
-    json_write_name(json, "file");
-    json_write_text(json, row->file.path);
-    json_write_name(json, "state");
-    json_write_text(json, states[row->state]);
-    json_write_name(json, "bytes");
-    json_write_uint64(json, row->file.bytes);
-    json_write_name(json, "image");
-    json_write_text(json, row->file.image);
+    json_member_text(json, "file", row->file.path);
+    json_member_text(json, "state", states[row->state]);
+    json_member_uint64(json, "bytes", row->file.bytes);
+    json_member_text(json, "image", row->file.image);
     json_write_name(json, "in_use_by");
     if (row->in_use_by != 0)
         json_write_uint64(json, row->in_use_by);

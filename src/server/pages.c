@@ -9,32 +9,27 @@
 
 /* ---- /api/status -----------------------------------------------------------------------------*/
 
-static void member(struct json_writer *json, const char *name, uint64_t value)
-{
-    json_write_name(json, name);
-    json_write_uint64(json, value);
-}
-
 static void write_totals(struct json_writer *json, const struct catalog_totals *totals)
 {
     json_write_name(json, "totals");
     json_write_object_begin(json);
-    member(json, "hits", totals->hits);
-    member(json, "misses", totals->misses);
-    member(json, "reserved", totals->reserved);
-    member(json, "present", totals->present);
-    member(json, "confirmed", totals->confirmed);
-    member(json, "released", totals->released);
-    member(json, "deleted", totals->deleted);
-    member(json, "evicted", totals->evicted);
-    member(json, "expired", totals->expired);
-    member(json, "no_page", totals->no_page);
-    member(json, "clears", totals->clears);
-    member(json, "mismatches", totals->mismatches);
+    json_member_uint64(json, "hits", totals->hits);
+    json_member_uint64(json, "misses", totals->misses);
+    json_member_uint64(json, "reserved", totals->reserved);
+    json_member_uint64(json, "present", totals->present);
+    json_member_uint64(json, "confirmed", totals->confirmed);
+    json_member_uint64(json, "released", totals->released);
+    json_member_uint64(json, "deleted", totals->deleted);
+    json_member_uint64(json, "evicted", totals->evicted);
+    json_member_uint64(json, "expired", totals->expired);
+    json_member_uint64(json, "no_page", totals->no_page);
+    json_member_uint64(json, "clears", totals->clears);
+    json_member_uint64(json, "mismatches", totals->mismatches);
     json_write_name(json, "rejected");
     json_write_object_begin(json);
     for (size_t r = CATALOG_ACCEPTED + 1; r < CATALOG_REJECTIONS; r++)
-        member(json, catalog_rejection_text((enum catalog_rejection)r), totals->rejected[r]);
+        json_member_uint64(json, catalog_rejection_text((enum catalog_rejection)r),
+                           totals->rejected[r]);
     json_write_object_end(json);
     json_write_object_end(json);
 }
@@ -53,9 +48,8 @@ static void write_namespace(void *arg, const struct registry_info *info, struct 
     };
     json_write_object_begin(json);
     namespace_row_write(json, &row);
-    member(json, "memory_bytes", info->memory_bytes);
-    json_write_name(json, "kept");
-    json_write_bool(json, info->kept);
+    json_member_uint64(json, "memory_bytes", info->memory_bytes);
+    json_member_bool(json, "kept", info->kept);
     json_write_name(json, "image_age_ms");
     if (info->kept)
         json_write_uint64(json, info->image_age_ms);
@@ -79,16 +73,14 @@ void pages_write_status(struct buffer *out, const struct metrics_sum *sum,
 {
     struct json_writer json = {.out = out};
     json_write_object_begin(&json);
-    json_write_name(&json, "version");
-    json_write_text(&json, kvs_version());
-    json_write_name(&json, "ready");
-    json_write_bool(&json, registry != NULL);
-    member(&json, "time_ms", time_ms);
-    member(&json, "uptime_ms", uptime_ms);
-    member(&json, "requests", request_total(sum));
-    member(&json, "connections", sum->connections_opened - sum->connections_closed);
-    member(&json, "bytes_received", sum->bytes_received);
-    member(&json, "bytes_sent", sum->bytes_sent);
+    json_member_text(&json, "version", kvs_version());
+    json_member_bool(&json, "ready", registry != NULL);
+    json_member_uint64(&json, "time_ms", time_ms);
+    json_member_uint64(&json, "uptime_ms", uptime_ms);
+    json_member_uint64(&json, "requests", request_total(sum));
+    json_member_uint64(&json, "connections", sum->connections_opened - sum->connections_closed);
+    json_member_uint64(&json, "bytes_received", sum->bytes_received);
+    json_member_uint64(&json, "bytes_sent", sum->bytes_sent);
     json_write_name(&json, "namespaces");
     json_write_array_begin(&json);
     if (registry != NULL)

@@ -42,6 +42,24 @@ static void test_nesting_and_commas(void **state)
     buffer_done(&out);
 }
 
+static void test_members(void **state)
+{
+    (void)state;
+    struct buffer out = {0};
+    struct json_writer w = {.out = &out};
+    json_write_object_begin(&w);
+    json_member_uint64(&w, "a", UINT64_MAX);
+    json_member_double(&w, "b", 0.5);
+    json_member_bool(&w, "c", false);
+    json_member_text(&w, "d", "\"");
+    json_member_text(&w, "e", NULL);
+    json_write_object_end(&w);
+    assert_string_equal(
+        buffer_text(&out),
+        "{\"a\":18446744073709551615,\"b\":0.5,\"c\":false,\"d\":\"\\\"\",\"e\":null}");
+    buffer_done(&out);
+}
+
 static const struct {
     const char *text;
     size_t length;
@@ -229,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nesting_and_commas),
+        cmocka_unit_test(test_members),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_doubles),
