@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/engine_options.h"
 #include "cli/output.h"
 
 #include <stdio.h>
@@ -61,33 +62,15 @@ static enum kvs_status print_json(const struct doctor_report *report, struct kvs
 static enum kvs_status read_request(const struct cli *cli, struct doctor_request *request,
                                     struct kvs_error *error)
 {
-    enum { RANKS_MAX = 65536 };
-    *request = (struct doctor_request){
-        .config_path = cli_text(cli, "config", NULL),
-        .mla = cli_has(cli, "mla"),
-    };
-    const struct {
-        const char *name;
-        uint64_t value; /* by default, and the least there can be */
-        uint32_t *place;
-    } ranks[] = {
-        {"tp-rank", 0, &request->tp_rank}, {"tp-size", 1, &request->tp_size},
-        {"pp-rank", 0, &request->pp_rank}, {"pp-size", 1, &request->pp_size},
-        {"cp-rank", 0, &request->cp_rank}, {"cp-size", 1, &request->cp_size},
-        {"dp-rank", 0, &request->dp_rank}, {"dp-size", 1, &request->dp_size},
-    };
-    enum kvs_status status = KVS_OK;
-    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]) && status == KVS_OK; i++) {
-        uint64_t value = ranks[i].value;
-        status = cli_count(cli, ranks[i].name, value, RANKS_MAX, "ranks", &value, error);
-        *ranks[i].place = (uint32_t)value;
-    }
-    uint64_t bytes = 0;
-    if (status == KVS_OK)
-        status = cli_bytes(cli, "bytes-per-page", 0, UINT64_MAX, &bytes, error);
-    if (status == KVS_OK && cli_has(cli, "bytes-per-page") && bytes == 0)
+    request->config_path = cli_text(cli, "config", NULL);
+    enum kvs_status status = engine_options_read(cli, &request->options, error);
+    if (status != KVS_OK)
+        return status;
+    uint64_t *bytes = &request->options.bytes_per_page;
+    *bytes = 0;
+    status = cli_bytes(cli, "bytes-per-page", 0, UINT64_MAX, bytes, error);
+    if (status == KVS_OK && cli_has(cli, "bytes-per-page") && *bytes == 0)
         status = error_set(error, KVS_ERR_CONFIG_PAGE_BYTES, "kv", "0");
-    request->bytes_per_page = bytes;
     return status;
 }
 
@@ -112,17 +95,7 @@ static int run(const struct cli *cli)
 }
 
 static const struct cli_option options[] = {
-    {"config", "F",
-     "The configuration file; default: what SGLANG_HICACHE_HF3FS_CONFIG_PATH names."},
-    {"mla", NULL, "The model is MLA: its pages are the same on every tensor-parallel rank."},
-    {"tp-rank", "N", "The tensor-parallel rank to look at; default 0."},
-    {"tp-size", "N", "The number of tensor-parallel ranks; default 1."},
-    {"pp-rank", "N", "The pipeline-parallel rank to look at; default 0."},
-    {"pp-size", "N", "The number of pipeline-parallel ranks; default 1."},
-    {"cp-rank", "N", "The context-parallel rank; default 0."},
-    {"cp-size", "N", "The number of context-parallel ranks; default 1."},
-    {"dp-rank", "N", "The data-parallel rank; default 0."},
-    {"dp-size", "N", "The number of data-parallel ranks; default 1."},
+    ENGINE_OPTIONS,
     {"bytes-per-page", "BYTES",
      "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "
      "layouts."},

@@ -23,9 +23,8 @@ void doctor_report_done(struct doctor_report *report);
 
 struct doctor_request {
     const char *config_path; /* NULL: what the variable names */
-    bool mla;
-    uint32_t tp_rank, tp_size, pp_rank, pp_size, cp_rank, cp_size, dp_rank, dp_size;
-    uint64_t bytes_per_page; /* 0: not told */
+    /* What an engine states itself, before the file is read; bytes_per_page 0: not told. */
+    struct kvs_store_options options;
 };
 void doctor_examine(const struct doctor_request *request, struct doctor_report *report);
 

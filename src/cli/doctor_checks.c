@@ -289,7 +289,7 @@ static void examine_space(struct examination *e, const char *path, const char *p
     struct stat about;
     uint64_t held = stat(path, &about) == 0 ? (uint64_t)about.st_blocks * 512 : 0;
     uint64_t usable = (uint64_t)space.f_bavail * space.f_frsize + held;
-    uint64_t page = e->request->bytes_per_page;
+    uint64_t page = e->request->options.bytes_per_page;
     if (usable < (page > 0 ? page : 1))
         say(e, DOCTOR_ERROR, "space", "Make room, or choose another file_path_prefix.",
             "%s has no room for a single page.", place);
@@ -300,7 +300,7 @@ static void examine_space(struct examination *e, const char *path, const char *p
     else
         say(e, DOCTOR_OK, "space", NULL, "%s has room for %s, file_size is %s.", place,
             BYTES(usable), BYTES(file_size));
-    uint64_t ranks = e->request->mla ? 1 : e->config.options.tp_size;
+    uint64_t ranks = e->request->options.is_mla_model ? 1 : e->config.options.tp_size;
     if (usable >= file_size && ranks > 1 && usable / ranks < file_size)
         say(e, DOCTOR_WARNING, "space", "Lower file_size, or give ranks paths on other disks.",
             "Each of the %" PRIu64 " ranks has a file of its own: together they may need %s here.",
@@ -320,7 +320,7 @@ static void examine_pages_place(struct examination *e)
         parent_of(place);
         if (examine_directory(e, "path", place)) {
             const struct doctor_place io = {&e->config.options, buffer_text(&path), place,
-                                            e->request->bytes_per_page};
+                                            e->request->options.bytes_per_page};
             examine_existing_file(e, buffer_text(&path));
             doctor_examine_io(&io, e->report);
             examine_space(e, buffer_text(&path), place);
@@ -394,7 +394,7 @@ static void examine_metadata(struct examination *e)
 
 static void examine_pages(struct examination *e)
 {
-    uint64_t bytes = e->request->bytes_per_page, file_size = e->config.options.file_size;
+    uint64_t bytes = e->request->options.bytes_per_page, file_size = e->config.options.file_size;
     struct kvs_error error = {0};
     if (bytes == 0) {
         say(e, DOCTOR_OK, "pages", NULL,
@@ -429,18 +429,7 @@ static void examine_pages(struct examination *e)
 
 static enum kvs_status start_with_defaults(struct examination *e)
 {
-    struct kvs_store_options options;
-    kvs_store_options_init(&options);
-    options.bytes_per_page = e->request->bytes_per_page;
-    options.is_mla_model = e->request->mla;
-    options.tp_rank = e->request->tp_rank;
-    options.tp_size = e->request->tp_size;
-    options.pp_rank = e->request->pp_rank;
-    options.pp_size = e->request->pp_size;
-    options.cp_rank = e->request->cp_rank;
-    options.cp_size = e->request->cp_size;
-    options.dp_rank = e->request->dp_rank;
-    options.dp_size = e->request->dp_size;
+    struct kvs_store_options options = e->request->options;
     options.log = take_warning;
     options.log_arg = e;
     return config_copy(&e->config, &options, NULL);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/engine_options.h"
 #include "cli/output.h"
 #include "store/config.h"
 #include "store/identity.h"
@@ -29,43 +30,16 @@ struct page {
 
 /* ---- The store ------------------------------------------------------------------------------ */
 
-static enum kvs_status read_ranks(const struct cli *cli, struct kvs_store_options *options,
-                                  struct kvs_error *error)
-{
-    enum { RANKS_MAX = 65536 };
-    const struct {
-        const char *name;
-        uint64_t min;
-        uint32_t *value;
-    } numbers[] = {
-        {"tp-rank", 0, &options->tp_rank}, {"tp-size", 1, &options->tp_size},
-        {"pp-rank", 0, &options->pp_rank}, {"pp-size", 1, &options->pp_size},
-        {"cp-rank", 0, &options->cp_rank}, {"cp-size", 1, &options->cp_size},
-        {"dp-rank", 0, &options->dp_rank}, {"dp-size", 1, &options->dp_size},
-    };
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        uint64_t value = *numbers[i].value;
-        enum kvs_status status =
-            cli_count(cli, numbers[i].name, numbers[i].min, RANKS_MAX, "ranks", &value, error);
-        if (status != KVS_OK)
-            return status;
-        *numbers[i].value = (uint32_t)value;
-    }
-    options->is_mla_model = cli_has(cli, "mla");
-    return KVS_OK;
-}
-
 static enum kvs_status read_options(struct page *page, struct kvs_error *error)
 {
     const struct cli *cli = page->cli;
     struct kvs_store_options options;
-    kvs_store_options_init(&options);
+    enum kvs_status status = engine_options_read(cli, &options, error);
+    if (status != KVS_OK)
+        return status;
     options.log = output_log;
     options.file_path_prefix = "";
-    enum kvs_status status = read_ranks(cli, &options, error);
-    if (status == KVS_OK)
-        status =
-            cli_bytes(cli, "bytes-per-page", 1, UINT64_C(1) << 30, &options.bytes_per_page, error);
+    status = cli_bytes(cli, "bytes-per-page", 1, UINT64_C(1) << 30, &options.bytes_per_page, error);
     if (status == KVS_OK && !cli_has(cli, "bytes-per-page"))
         status = error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
                            "give --bytes-per-page N, which the engine logs at start and kvshelf "
@@ -298,23 +272,13 @@ static int run_delete(const struct cli *cli)
 
 /* ---- What they take ------------------------------------------------------------------------- */
 
+/* clang-format off */
 #define PLACE_OPTIONS                                                                              \
-    {"config", "F",                                                                                \
-     "The configuration file; default: what SGLANG_HICACHE_HF3FS_CONFIG_PATH names."},             \
-        {"bytes-per-page", "BYTES",                                                                \
-         "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "  \
-         "layouts. Required."},                                                                    \
-        {"mla", NULL, "The model is MLA: its pages are those of rank 0."},                         \
-        {"tp-rank", "N", "The tensor-parallel rank whose page it is; default 0."},                 \
-        {"tp-size", "N", "The number of tensor-parallel ranks; default 1."},                       \
-        {"pp-rank", "N", "The pipeline-parallel rank; default 0."},                                \
-        {"pp-size", "N", "The number of pipeline-parallel ranks; default 1."},                     \
-        {"cp-rank", "N", "The context-parallel rank; default 0."},                                 \
-        {"cp-size", "N", "The number of context-parallel ranks; default 1."},                      \
-        {"dp-rank", "N", "The data-parallel rank; default 0."},                                    \
-    {                                                                                              \
-        "dp-size", "N", "The number of data-parallel ranks; default 1."                            \
-    }
+    {"bytes-per-page", "BYTES",                                                                    \
+     "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "      \
+     "layouts. Required."},                                                                        \
+    ENGINE_OPTIONS
+/* clang-format on */
 
 #define ABOUT_KEYS                                                                                 \
     "The key is as the index has it: of models whose K and V are apart it ends in -k or -v. The "  \
