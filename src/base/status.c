@@ -1,6 +1,8 @@
 /* The error catalogue as a table, and messages made from it and found in it. */
 #include "base/status.h"
 
+#include "base/phrases.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,23 +216,46 @@ static bool line_matches(const char *line, size_t line_length, const char *templ
     return true;
 }
 
-static const struct error_info *match_message(const char *text)
+/* The best match so far. */
+struct best {
+    const struct error_info *info;
+    size_t literal;
+};
+
+static void match_messages(const char *line, size_t length, struct best *best)
 {
-    const struct error_info *best = NULL;
-    size_t best_literal = 0, literal;
+    size_t literal;
+    for (size_t i = 0; i < ERRORS; i++)
+        if (line_matches(line, length, CATALOGUE[i].message, &literal) && literal > best->literal)
+            *best = (struct best){&CATALOGUE[i], literal};
+}
+
+static void match_phrases(const char *line, size_t length, struct best *best)
+{
+    size_t n, literal;
+    const struct phrase *phrases = phrase_table(&n);
+    for (size_t i = 0; i < n; i++)
+        if (line_matches(line, length, phrases[i].text, &literal) && literal > best->literal)
+            *best = (struct best){error_find(phrases[i].status), literal};
+}
+
+static const struct error_info *match_lines(const char *text, bool with_phrases)
+{
+    struct best best = {0};
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
-        for (size_t i = 0; i < ERRORS; i++) {
-            if (line_matches(line, length, CATALOGUE[i].message, &literal) &&
-                literal > best_literal) {
-                best = &CATALOGUE[i];
-                best_literal = literal;
-            }
-        }
+        match_messages(line, length, &best);
+        if (with_phrases)
+            match_phrases(line, length, &best);
         line += length;
         line += *line == '\n';
     }
-    return best;
+    return best.info;
+}
+
+const struct error_info *error_match_message(const char *text)
+{
+    return match_lines(text, false);
 }
 
 static const struct error_info *match_number(const char *digits)
@@ -281,7 +306,7 @@ const struct error_info *error_match(const char *text)
     for (const char *at = text; found == NULL && (at = strcasestr(at, "KVS-")) != NULL; at++)
         found = match_number(at + strlen("KVS-"));
     if (found == NULL)
-        found = match_message(text);
+        found = match_lines(text, true);
     if (found == NULL)
         found = match_part(text);
     return found;

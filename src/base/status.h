@@ -35,9 +35,14 @@ const struct error_info *error_catalogue(size_t *ret_count);
 const struct error_info *error_find(enum kvs_status status);
 
 /* The entry that a text is about: a code ("KVS-201", "201"), a symbol, an id, or a text that holds
- * one whole message with anything around it (of several the one with the longest fixed part), or
- * else the one message template that holds the text. NULL when there is none. */
+ * one whole message or phrase (phrases.h) with anything around it (of several the one with the
+ * longest fixed part), or else the one message template that holds the text. NULL when there is
+ * none. */
 const struct error_info *error_match(const char *text);
+
+/* The entry whose whole message a text holds, and nothing else that error_match() goes by: for what
+ * a program decides. */
+const struct error_info *error_match_message(const char *text);
 
 /* "KVS-201"; and the id, "config-load". Both return `text`. */
 enum { ERROR_CODE_MAX = 16, ERROR_ID_MAX = 64 };

@@ -177,10 +177,9 @@ static void announce(const struct serve_settings *settings, const struct logger 
     log_line(log, KVS_LOG_INFO, "kvshelf %s listens on http://%s%s%s:%u with %" PRIu64 " thread%s",
              kvs_version(), v6 ? "[" : "", settings->host, v6 ? "]" : "", (unsigned)port,
              settings->threads, settings->threads == 1 ? "" : "s");
-    if (settings->data_dir == NULL)
-        log_line(log, KVS_LOG_WARNING,
-                 "Catalogs are in memory only: a restart forgets every page. --data-dir DIR keeps "
-                 "them");
+    struct kvs_error notice;
+    if (settings->data_dir == NULL && error_set(&notice, KVS_ERR_NOT_KEPT) != KVS_OK)
+        log_line(log, KVS_LOG_WARNING, "%s", notice.message);
 }
 
 static enum kvs_status load(const struct serve_settings *settings, const struct logger *log,

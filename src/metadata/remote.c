@@ -125,7 +125,7 @@ static enum kvs_status explain(struct call *call, const char *operation)
              detail[0] == '\0' ? "" : ": ", detail);
     if (call->http_status == 401 || call->http_status == 403)
         return error_set(call->error, KVS_ERR_REMOTE_AUTH, url_of(call), reason);
-    const struct error_info *info = detail[0] == '\0' ? NULL : error_match(detail);
+    const struct error_info *info = detail[0] == '\0' ? NULL : error_match_message(detail);
     if (info != NULL && info->http_status == call->http_status &&
         (info->status == KVS_ERR_NOT_INITIALIZED_SERVER ||
          info->status == KVS_ERR_GEOMETRY_DIFFERS || info->status == KVS_ERR_FINGERPRINT_DIFFERS)) {

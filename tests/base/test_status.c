@@ -1,5 +1,6 @@
 /* The error catalogue: every entry is complete, its messages are found again, and the sources use
  * it as it is: each error somewhere, each message with as many arguments as it has placeholders. */
+#include "base/phrases.h"
 #include "base/status.h"
 #include "support/unit.h"
 
@@ -214,6 +215,100 @@ static void test_each_is_found(void **state)
         snprintf(text, sizeof(text), "{\"detail\":\"%s\"}", error.message);
         check_finds(text, info);
     }
+}
+
+/* What an engine with SGLang's class, and a store, leave in a log without quoting the catalogue. */
+static void test_lines_of_logs_are_found(void **state)
+{
+    (void)state;
+#define POST(operation) "Failed to POST to 0/" operation " after retries: "
+#define URL(operation)  "url: http://127.0.0.1:18000/0/" operation
+#define POOL            "HTTPConnectionPool(host='127.0.0.1', port=18000): Max retries exceeded with "
+    static const struct {
+        const char *line;
+        enum kvs_status status;
+    } LINES[] = {
+        {POST("exists") "404 Client Error: Not Found for " URL("exists"),
+         KVS_ERR_NOT_INITIALIZED_SERVER},
+        {"RuntimeError: Failed to connect to metadata server: 404 Client Error: Not Found for " URL(
+             "reserve_and_allocate_page_indices"),
+         KVS_ERR_NOT_INITIALIZED_SERVER},
+        {POST("confirm_write") "404 Client Error: Not Found for " URL("confirm_write"),
+         KVS_ERR_NOT_INITIALIZED_SERVER},
+        {POST("get_page_indices") "404 Client Error: Not Found for " URL("get_page_indices"),
+         KVS_ERR_NOT_INITIALIZED_SERVER},
+        {POST("delete_keys") "404 Client Error: Not Found for " URL("delete_keys"),
+         KVS_ERR_NOT_INITIALIZED_SERVER},
+        {POST("clear") "404 Client Error: Not Found for " URL("clear"),
+         KVS_ERR_NOT_INITIALIZED_SERVER},
+        /* initialize needs no namespace: here the path is wrong. */
+        {POST("initialize") "404 Client Error: Not Found for url: http://h:1/x/0/initialize",
+         KVS_ERR_NOT_FOUND},
+        {POST("initialize") "409 Client Error: Conflict for " URL("initialize"),
+         KVS_ERR_GEOMETRY_DIFFERS},
+        {POST("initialize") "401 Client Error: Unauthorized for " URL("initialize"),
+         KVS_ERR_UNAUTHORIZED},
+        {POST("exists") "413 Client Error: Content Too Large for " URL("exists"),
+         KVS_ERR_REQUEST_TOO_LARGE},
+        {POST("exists") "422 Client Error: Unprocessable Entity for url: http://h:1/x/exists",
+         KVS_ERR_REQUEST_RANK},
+        {POST("exists") POOL "url: /0/exists (Caused by NewConnectionError(\"HTTPConnection("
+                             "host='127.0.0.1', port=18000): Failed to establish a new connection: "
+                             "[Errno 111] Connection refused\"))",
+         KVS_ERR_REMOTE_UNREACHABLE},
+        {POST("exists") POOL
+         "url: /0/exists (Caused by ProtocolError('Connection aborted.', "
+         "RemoteDisconnected('Remote end closed connection without response')))",
+         KVS_ERR_REMOTE_BROKEN},
+        {POST("exists") POOL "url: /0/exists (Caused by ResponseError('too many 500 error "
+                             "responses'))",
+         KVS_ERR_REMOTE_ANSWER},
+        {"ValueError: MLA model is not supported without global metadata server, please refer to "
+         "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/mem_cache/storage/"
+         "hf3fs/docs/deploy_sglang_3fs_multinode.md",
+         KVS_ERR_MLA_NEEDS_SERVER},
+        {"1 pages of pool 'kv' could not be written to /data/hicache.0.bin: 1 errors (No space "
+         "left on device), 0 short, 0 not ended in time. They count as not stored.",
+         KVS_ERR_PAGES_NOT_WRITTEN},
+        {"Writing to /data/hicache.0.bin failed repeatedly: it is left alone for 1000 ms.",
+         KVS_ERR_PAGES_NOT_WRITTEN},
+        {"3 pages of pool 'kv' in /data/hicache.0.bin hold other bytes than were confirmed (first: "
+         "page 7), read twice. They are misses and are dropped.",
+         KVS_ERR_WRONG_BYTES},
+        {"The index failed repeatedly: it is left alone for 1000 ms, during which every page is a "
+         "miss.",
+         KVS_ERR_REMOTE_UNREACHABLE},
+        {"2026-01-01T00:00:00.000Z warning: Catalogs are in memory only: a restart forgets every "
+         "page. --data-dir DIR keeps them",
+         KVS_ERR_NOT_KEPT},
+        {"An initialize was refused: Rank 0 namespace 'kv' holds 8 pages of 0 bytes and cannot "
+         "become 9 pages of 0 bytes",
+         KVS_ERR_GEOMETRY_DIFFERS},
+    };
+#undef POST
+#undef URL
+#undef POOL
+    for (size_t i = 0; i < sizeof(LINES) / sizeof(LINES[0]); i++) {
+        char text[1024];
+        check_finds(LINES[i].line, error_find(LINES[i].status));
+        snprintf(text, sizeof(text), "[2026-01-01 00:00:00 TP0] %s\nnext line\n", LINES[i].line);
+        check_finds(text, error_find(LINES[i].status));
+    }
+    /* What a program goes by is the server's own words alone. */
+    assert_null(error_match_message(LINES[7].line));
+    assert_ptr_equal(error_match_message(LINES[0].line), error_find(KVS_ERR_NOT_FOUND));
+    assert_null(error_match_message("KVS-302"));
+}
+
+/* A phrase in front of which a shorter one, or a message, always wins would never be used. */
+static void test_each_phrase_is_found(void **state)
+{
+    (void)state;
+    size_t n;
+    const struct phrase *phrases = phrase_table(&n);
+    assert_true(n > 0);
+    for (size_t i = 0; i < n; i++)
+        check_finds(phrases[i].text, error_find(phrases[i].status));
 }
 
 static void test_nothing_is_found(void **state)
@@ -449,6 +544,8 @@ int main(void)
         cmocka_unit_test(test_exact_texts),
         cmocka_unit_test(test_messages_match_their_pattern),
         cmocka_unit_test(test_each_is_found),
+        cmocka_unit_test(test_lines_of_logs_are_found),
+        cmocka_unit_test(test_each_phrase_is_found),
         cmocka_unit_test(test_nothing_is_found),
         cmocka_unit_test(test_success_and_unknown),
         cmocka_unit_test(test_long_messages_are_cut_at_a_character),
