@@ -57,9 +57,10 @@ static enum kvs_status make_directories(const char *path, struct kvs_error *erro
 
 /* O_NONBLOCK: the path may be a FIFO or a device, which must not hold us up before it is refused.
  * It does not stay: io_uring would take it as "fail instead of waiting". */
-static enum kvs_status open_regular(const char *path, int *ret_fd, struct kvs_error *error)
+static enum kvs_status open_regular(const char *path, int access, int *ret_fd,
+                                    struct kvs_error *error)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, FILE_MODE);
+    int fd = open(path, access | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, FILE_MODE);
     if (fd < 0) {
         return error_set(error, KVS_ERR_FILE_OPEN, path, strerror(errno));
     }
@@ -321,7 +322,7 @@ static enum kvs_status open_and_grow(const char *path, uint64_t size, int *ret_f
     int fd = -1;
     enum kvs_status status = make_directories(path, error);
     if (status == KVS_OK) {
-        status = open_regular(path, &fd, error);
+        status = open_regular(path, O_RDWR | O_CREAT, &fd, error);
     }
     if (status == KVS_OK) {
         status = grow_to(path, fd, size, error);
@@ -334,6 +335,14 @@ static enum kvs_status open_and_grow(const char *path, uint64_t size, int *ret_f
     return status;
 }
 
+/* As the options of the file want it. */
+static enum kvs_status open_path(const char *path, uint64_t size, bool existing, int *ret_fd,
+                                 struct kvs_error *error)
+{
+    return existing ? open_regular(path, O_RDONLY, ret_fd, error)
+                    : open_and_grow(path, size, ret_fd, error);
+}
+
 enum kvs_status page_file_open(struct page_file *file, const struct pagefile_options *options,
                                struct kvs_error *error)
 {
@@ -342,7 +351,7 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
         return error_set(error, KVS_ERR_NO_MEMORY, "opening a page file");
     }
     int fd = -1;
-    enum kvs_status status = open_and_grow(path, options->file_size, &fd, error);
+    enum kvs_status status = open_path(path, options->file_size, options->existing, &fd, error);
     if (status != KVS_OK) {
         free(path);
         return status;
@@ -352,12 +361,15 @@ enum kvs_status page_file_open(struct page_file *file, const struct pagefile_opt
                                .size = options->file_size,
                                .bytes_per_page = options->bytes_per_page,
                                .index = options->index,
+                               .existing = options->existing,
                                .filesystem = filesystem_of(fd),
                                .owner = getpid(),
                                .log = options->log};
     atomic_init(&file->nowait, true);
     atomic_init(&file->generation, 0);
-    warn_of_space(file);
+    if (!file->existing) {
+        warn_of_space(file);
+    }
     warn_of_others(file);
     warn_of_another_user(file);
     decide_direct(file, options->direct);
@@ -405,7 +417,7 @@ enum kvs_status page_file_sync(struct page_file *file, struct kvs_error *error)
 static enum kvs_status reopen(struct page_file *file, struct kvs_error *error)
 {
     int fd = -1;
-    enum kvs_status status = open_and_grow(file->path, file->size, &fd, error);
+    enum kvs_status status = open_path(file->path, file->size, file->existing, &fd, error);
     if (status != KVS_OK) {
         return status;
     }
@@ -440,7 +452,7 @@ enum kvs_status page_file_check(struct page_file *file, struct kvs_error *error)
         return reopen(file, error);
     }
     take_use(file);
-    if ((uint64_t)held.st_size >= file->size) {
+    if (file->existing || (uint64_t)held.st_size >= file->size) {
         return KVS_OK;
     }
     enum kvs_status status = grow_to(file->path, file->fd, file->size, error);

@@ -20,6 +20,7 @@ struct page_file {
     uint64_t size, bytes_per_page;
     struct filesystem filesystem;
     enum pagefile_index index;
+    bool existing;         /* nothing is made or grown, and nothing written */
     bool locked;           /* nobody with another index is known to use it */
     bool direct;           /* fd has O_DIRECT */
     uint32_t memory_align; /* of buffers, when direct; 1 otherwise */

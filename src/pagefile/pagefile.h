@@ -55,6 +55,7 @@ enum pagefile_index {
 struct pagefile_options {
     const char *path;
     uint64_t file_size;      /* bytes; the file is grown to this, never cut */
+    bool existing;           /* for reading a file that must be there and stays as it is */
     uint64_t bytes_per_page; /* what offsets are multiples of and lengths mostly are */
     uint32_t threads;        /* numjobs, at least 1 */
     uint32_t entries;        /* I/Os in flight per thread, at least 1 */
@@ -112,9 +113,10 @@ struct pagefile {
 extern const struct pagefile_ops pagefile_posix;
 extern const struct pagefile_ops pagefile_uring;
 
-/* Opens the file with the engine asked for, or the best one that works here. Errors:
- * KVS_ERR_FILE_OPEN, KVS_ERR_FILE_DIRECTORY, KVS_ERR_NO_SPACE, KVS_ERR_FILE_SIZE,
- * KVS_ERR_NO_MEMORY, KVS_ERR_IO_ENGINE (usrbio only: uring falls back to posix and says so). */
+/* Opens the file with the engine asked for, or the best one that works here. With `existing` writes
+ * end with -EBADF, and check() neither makes nor grows a file. Errors: KVS_ERR_FILE_OPEN,
+ * KVS_ERR_FILE_DIRECTORY, KVS_ERR_NO_SPACE, KVS_ERR_FILE_SIZE, KVS_ERR_NO_MEMORY, KVS_ERR_IO_ENGINE
+ * (usrbio only: uring falls back to posix and says so). */
 enum kvs_status pagefile_open(enum kvs_io_engine engine, const struct pagefile_options *options,
                               struct pagefile **ret_file, struct kvs_error *error);
 

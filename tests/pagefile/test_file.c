@@ -114,6 +114,39 @@ static void test_directories_and_mode(void **state)
     assert_string_equal(world->lines, "");
 }
 
+/* For who only looks: nothing is made, nothing grows, nothing can be written, not later either. */
+static void test_an_existing_file_stays_as_it_is(void **state)
+{
+    struct world *world = *state;
+    static char bytes[PAGE];
+    char path[128];
+    struct kvs_error error;
+    struct stat about;
+    snprintf(path, sizeof(path), "%s/a/pages.bin", world->dir);
+    struct pagefile_options look = options_for(world, path), make = options_for(world, path);
+    look.existing = true;
+    assert_int_equal(open_and_close(&look, &error), KVS_ERR_FILE_OPEN);
+    assert_non_null(strstr(error.message, "No such file"));
+    snprintf(path, sizeof(path), "%s/a", world->dir);
+    assert_int_equal(stat(path, &about), -1);
+
+    snprintf(path, sizeof(path), "%s/a/pages.bin", world->dir);
+    make.file_size = PAGE * 2;
+    assert_int_equal(open_and_close(&make, NULL), KVS_OK);
+    struct pagefile *file;
+    assert_int_equal(pagefile_open(KVS_IO_AUTO, &look, &file, NULL), KVS_OK);
+    assert_int_equal(move(file, PAGE_READ, 1, bytes), PAGE);
+    assert_int_equal(move(file, PAGE_READ, 2, bytes), 0); /* beyond its end */
+    assert_int_equal(move(file, PAGE_WRITE, 0, bytes), -EBADF);
+    assert_int_equal(file->ops->check(file, NULL), KVS_OK);
+    assert_int_equal(size_of(path), PAGE * 2);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(file->ops->check(file, NULL), KVS_ERR_FILE_OPEN);
+    assert_int_equal(stat(path, &about), -1);
+    file->ops->close(file);
+    assert_string_equal(world->lines, "");
+}
+
 static void test_only_grows(void **state)
 {
     struct world *world = *state;
@@ -542,6 +575,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FILE_TEST(test_directories_and_mode),
+        FILE_TEST(test_an_existing_file_stays_as_it_is),
         FILE_TEST(test_only_grows),
         FILE_TEST(test_opened_by_many),
         FILE_TEST(test_open_errors),
