@@ -113,6 +113,12 @@ struct kvs_store_options {
 
     kvs_log_fn log;
     void *log_arg;
+
+    /* For looking at a deployment that is there, as kvshelf get and delete do; an engine leaves it
+     * false. The page file, the namespace and metadata_dir must exist: none is made, no file grows.
+     * Pages that hold other bytes than were confirmed are misses that the index is not told of.
+     * Pages are not stored (unstored_refused); deleting and clearing are done as asked for. */
+    bool inspect;
 };
 
 /* Sets every field to its default: /data/hicache, 1 TiB, numjobs 16, entries 8, client_timeout 5 s,
@@ -129,7 +135,8 @@ struct kvs_store; /* opaque */
  * catalog or a server holds pages of another size or identity, KVS_ERR_FILE_* for the page file,
  * KVS_ERR_CATALOG_* for a kept catalog that cannot be used, KVS_ERR_REMOTE_* for a server that does
  * not answer within client_timeout, KVS_ERR_TOKEN_FILE, KVS_ERR_TOKEN_FILE_MISSING,
- * KVS_ERR_NO_MEMORY. */
+ * KVS_ERR_NO_MEMORY; with `inspect` KVS_ERR_NOT_INITIALIZED and KVS_ERR_NOT_INITIALIZED_SERVER when
+ * the namespace is not there. */
 KVS_API enum kvs_status kvs_store_open(const struct kvs_store_options *options,
                                        struct kvs_store **ret_store, struct kvs_error *error);
 
@@ -171,6 +178,7 @@ struct kvs_pool_info {
     uint32_t rank;      /* in the index and the path */
     bool direct;        /* O_DIRECT in use */
     bool writes;        /* false: this rank leaves writing to rank 0 */
+    bool created;       /* its namespace was not there before */
 };
 KVS_API bool kvs_store_pool_info(const struct kvs_store *store, uint32_t pool,
                                  struct kvs_pool_info *ret_info);

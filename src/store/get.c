@@ -16,6 +16,11 @@ static bool in_file(struct kvs_store *store, const struct pool *pool, int64_t pa
     if ((uint64_t)page < pool->num_pages)
         return true;
     stats_add(&store->stats, STAT_METADATA_ERRORS, 1);
+    if (limiter_take(&store->metadata_lines, store_now_ns(store), 1) == 1)
+        log_line(&store->log, KVS_LOG_WARNING,
+                 "The index names page %" PRId64 " of pool '%s', but %s is told to hold %" PRIu64
+                 ": file_size or the page size is not that of who stored it. It is a miss.",
+                 page, pool_label(pool), pool->path, pool->num_pages);
     return false;
 }
 
@@ -139,6 +144,17 @@ static void read_again(struct kvs_store *store, struct pool *pool, struct chunk 
         read_pages(store, pool, chunk, true, deadline_ns);
 }
 
+static void log_damage(struct kvs_store *store, const struct pool *pool, const struct chunk *chunk,
+                       size_t damaged)
+{
+    log_line(&store->log, KVS_LOG_WARNING,
+             "Pages of pool '%s' in %s hold other bytes than were confirmed, read twice: %zu, the "
+             "first is page %" PRId64 ". They are misses and are %s.",
+             pool_label(pool), pool->path, damaged, chunk->releases[0].page,
+             store->config.options.inspect ? "left as they are" : "dropped");
+}
+
+/* Who only inspects may have opened the wrong file: the index is not told. */
 static void report_damage(struct kvs_store *store, struct pool *pool, struct chunk *chunk, size_t n)
 {
     uint64_t now_ns = store_now_ns(store);
@@ -156,10 +172,9 @@ static void report_damage(struct kvs_store *store, struct pool *pool, struct chu
         return;
     stats_add(&store->stats, STAT_CHECKSUM_MISMATCHES, damaged);
     if (limiter_take(&store->mismatch_lines, now_ns, 1) == 1)
-        log_line(&store->log, KVS_LOG_WARNING,
-                 "%zu pages of pool '%s' in %s hold other bytes than were confirmed (first: page "
-                 "%" PRId64 "), read twice. They are misses and are dropped.",
-                 damaged, pool_label(pool), pool->path, chunk->releases[0].page);
+        log_damage(store, pool, chunk, damaged);
+    if (store->config.options.inspect)
+        return;
     size_t reported = (size_t)limiter_take(&pool->mismatch_reports, now_ns, damaged);
     if (reported > 0 &&
         pool_index_report_mismatch(store, pool, &chunk->time, chunk->releases, reported))

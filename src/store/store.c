@@ -7,9 +7,11 @@
 #include "metadata/registry.h"
 #include "metadata/remote_transport.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -126,6 +128,10 @@ static enum kvs_status open_metadata(struct kvs_store *store, struct kvs_error *
         store->remote = true;
         return metadata_remote_open(&remote, &store->metadata, error);
     }
+    struct stat about;
+    if (options->inspect && options->metadata_dir != NULL &&
+        stat(options->metadata_dir, &about) != 0)
+        return error_set(error, KVS_ERR_CATALOG_DIR, options->metadata_dir, strerror(errno));
     const struct registry_options registry = {
         .dir = options->metadata_dir,
         .eviction = options->eviction,

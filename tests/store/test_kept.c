@@ -115,6 +115,32 @@ static void test_warm_after_a_restart(void **state)
     kvs_store_close(store);
 }
 
+/* Who only inspects must not make a directory of catalogs, a namespace in it, or a page file. */
+static void test_inspecting_creates_nothing(void **state)
+{
+    struct place *place = *state;
+    struct kvs_store *store = NULL;
+    struct kvs_error error;
+    place->options.inspect = true;
+    assert_int_equal(kvs_store_open(&place->options, &store, &error), KVS_ERR_CATALOG_DIR);
+    assert_non_null(strstr(error.message, "No such file"));
+    assert_int_equal(access(place->catalogs, F_OK), -1);
+    assert_int_equal(mkdir(place->catalogs, 0700), 0);
+    assert_int_equal(kvs_store_open(&place->options, &store, &error), KVS_ERR_NOT_INITIALIZED);
+    assert_int_equal(access(place->file, F_OK), -1);
+
+    place->options.inspect = false;
+    store = open_store(place);
+    assert_int_equal(set(store, 20, 1), 20);
+    kvs_store_close(store);
+    place->options.inspect = true;
+    store = open_store(place);
+    assert_int_equal(get(store, 20, 1), 20);
+    assert_int_equal(kvs_store_delete(store, KVS_POOL_KV, 5, keys, NULL), KVS_OK);
+    assert_int_equal(get(store, 20, 1), 15);
+    kvs_store_close(store);
+}
+
 static void test_cold_without_a_directory(void **state)
 {
     struct place *place = *state;
@@ -334,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_warm_after_a_restart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_inspecting_creates_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cold_without_a_directory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_page_size, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_identity, set_up, tear_down),

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { PAGE_BYTES = 4096, PAGES = 64, KEYS_MAX = 64, KEY_BYTES = 72, POOLS_MAX = 3 };
 static const uint64_t SECOND_NS = 1000000000;
@@ -380,6 +382,63 @@ static void test_a_server_that_hangs(void **state)
     bad_server_stop(&bad);
 }
 
+/* Who only inspects finds out, and changes nothing: neither a namespace that is not there nor a
+ * page file comes to be, the index hears of no damage, and a server that forgot stays empty. */
+static void test_inspecting_changes_nothing(void **state)
+{
+    (void)state;
+    struct kvs_store_options options = options_of(server.url), look = options;
+    struct kvs_store *store = NULL, *looker = NULL;
+    struct kvs_error error;
+    struct kvs_store_stats stats;
+    struct kvs_pool_info info;
+    look.inspect = true;
+    assert_int_equal(kvs_store_open(&look, &looker, &error), KVS_ERR_NOT_INITIALIZED_SERVER);
+    assert_null(registry_lock(server.registry, 0, "kv", 2));
+
+    assert_int_equal(kvs_store_open(&options, &store, &error), KVS_OK);
+    assert_true(kvs_store_pool_info(store, KVS_POOL_KV, &info));
+    assert_true(info.created);
+    assert_int_equal(set(store, KVS_POOL_KV, 0, 8, 1), 8);
+    assert_int_equal(kvs_store_open(&look, &looker, &error), KVS_OK);
+    assert_true(kvs_store_pool_info(looker, KVS_POOL_KV, &info));
+    assert_false(info.created);
+    assert_int_equal(get(looker, KVS_POOL_KV, 0, 8, 1), 8);
+    assert_int_equal(set(looker, KVS_POOL_KV, 100, 1, 1), 0);
+    kvs_store_get_stats(looker, &stats);
+    assert_int_equal(stats.unstored_refused, 1);
+    looker = kvs_store_close(looker);
+
+    char file[TEMP_DIR_MAX + 32], elsewhere[TEMP_DIR_MAX + 32];
+    snprintf(file, sizeof(file), "%s/other.0.bin", dir);
+    snprintf(elsewhere, sizeof(elsewhere), "%s/other", dir);
+    look.file_path_prefix = elsewhere; /* of another deployment */
+    assert_int_equal(kvs_store_open(&look, &looker, &error), KVS_ERR_FILE_OPEN);
+    assert_int_equal(access(file, F_OK), -1);
+    FILE *zeros = fopen(file, "w");
+    assert_non_null(zeros);
+    assert_int_equal(ftruncate(fileno(zeros), 4 * PAGE_BYTES), 0);
+    assert_int_equal(fclose(zeros), 0);
+    assert_int_equal(kvs_store_open(&look, &looker, &error), KVS_OK);
+    assert_int_equal(get(looker, KVS_POOL_KV, 0, 8, 1), 0);
+    kvs_store_get_stats(looker, &stats);
+    assert_int_equal(stats.missed_mismatch, 4); /* the others are beyond its end */
+    assert_int_equal(stats.mismatches_reported, 0);
+    assert_int_equal(live_server_requests(&server, ENDPOINT_REPORT_MISMATCH), 0);
+    assert_non_null(strstr(log_lines, "They are misses and are left as they are."));
+    struct stat about;
+    assert_int_equal(stat(file, &about), 0);
+    assert_int_equal(about.st_size, 4 * PAGE_BYTES);
+    assert_int_equal(get(store, KVS_POOL_KV, 0, 8, 1), 8); /* nobody was told of damage */
+    kvs_store_close(store);
+
+    live_server_stop(&server);
+    live_server_start(&server);
+    assert_int_equal(get(looker, KVS_POOL_KV, 0, 8, 1), 0);
+    assert_null(registry_lock(server.registry, 0, "kv", 2));
+    kvs_store_close(looker);
+}
+
 static void test_no_server_at_the_start(void **state)
 {
     (void)state;
@@ -406,6 +465,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_server_that_has_forgotten, begin, end),
         cmocka_unit_test_setup_teardown(test_no_server_for_a_while, begin, end),
         cmocka_unit_test_setup_teardown(test_a_server_that_hangs, begin, end),
+        cmocka_unit_test_setup_teardown(test_inspecting_changes_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_no_server_at_the_start, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
