@@ -198,12 +198,11 @@ static void report(struct kvs_store *store, struct pool *pool, enum page_directi
     struct limiter *lines = reading ? &store->read_lines : &store->write_lines;
     if (limiter_take(lines, now_ns, 1) == 1)
         log_line(&store->log, KVS_LOG_WARNING,
-                 "%" PRIu64 " pages of pool '%s' could not be %s %s: %" PRIu64
-                 " errors (%s), %" PRIu64 " short, %" PRIu64
-                 " not ended in time. They count as %s.",
-                 failures, pool_label(pool), reading ? "read from" : "written to", pool->path,
-                 totals->errors,
-                 totals->first_errno == 0 ? "none" : strerrordesc_np(totals->first_errno),
+                 "Pages of pool '%s' could not be %s %s: %" PRIu64 " (errors: %" PRIu64
+                 "%s%s, short: %" PRIu64 ", not ended in time: %" PRIu64 "). They count as %s.",
+                 pool_label(pool), reading ? "read from" : "written to", pool->path, failures,
+                 totals->errors, totals->first_errno == 0 ? "" : ": ",
+                 totals->first_errno == 0 ? "" : strerrordesc_np(totals->first_errno),
                  totals->shorts, totals->overdue, reading ? "misses" : "not stored");
     struct limiter *trip_lines = reading ? &store->read_trip_lines : &store->write_trip_lines;
     if (tripped && limiter_take(trip_lines, now_ns, 1) == 1)

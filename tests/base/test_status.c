@@ -267,13 +267,13 @@ static void test_lines_of_logs_are_found(void **state)
          "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/mem_cache/storage/"
          "hf3fs/docs/deploy_sglang_3fs_multinode.md",
          KVS_ERR_MLA_NEEDS_SERVER},
-        {"1 pages of pool 'kv' could not be written to /data/hicache.0.bin: 1 errors (No space "
-         "left on device), 0 short, 0 not ended in time. They count as not stored.",
+        {"Pages of pool 'kv' could not be written to /data/hicache.0.bin: 1 (errors: 1: No space "
+         "left on device, short: 0, not ended in time: 0). They count as not stored.",
          KVS_ERR_PAGES_NOT_WRITTEN},
         {"Writing to /data/hicache.0.bin failed repeatedly: it is left alone for 1000 ms.",
          KVS_ERR_PAGES_NOT_WRITTEN},
-        {"3 pages of pool 'kv' in /data/hicache.0.bin hold other bytes than were confirmed (first: "
-         "page 7), read twice. They are misses and are dropped.",
+        {"Pages of pool 'kv' in /data/hicache.0.bin hold other bytes than were confirmed, read "
+         "twice: 3, the first is page 7. They are misses and are dropped.",
          KVS_ERR_WRONG_BYTES},
         {"The index failed repeatedly: it is left alone for 1000 ms, during which every page is a "
          "miss.",
