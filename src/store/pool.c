@@ -49,13 +49,11 @@ static enum kvs_status open_file(struct kvs_store *store, struct pool *pool,
     const struct pagefile_options file = {
         .path = pool->path,
         .file_size = pool->file_size,
-        .existing = options->inspect,
         .bytes_per_page = pool->bytes_per_page,
         .threads = options->numjobs,
         .entries = options->entries,
         .direct = options->direct,
-        .index = options->inspect ? PAGEFILE_INDEX_NOBODYS
-                 : options->metadata_server_url == NULL && store->parts.metadata == NULL
+        .index = options->metadata_server_url == NULL && store->parts.metadata == NULL
                      ? PAGEFILE_INDEX_OWN
                      : PAGEFILE_INDEX_SHARED,
         .log = store->log,
@@ -82,6 +80,14 @@ static void limit_reports(struct pool *pool)
         limiter_init(&pool->mismatch_reports, second_ns / 1000, 4096);
 }
 
+/* The questions of opening, like those of any call, take client_timeout together. */
+static void limit_opening(const struct kvs_store *store, struct pool *pool, uint64_t spent_ns)
+{
+    struct index_time time = store_index_time(store, false);
+    if (time.limited)
+        pool->scope.left_ns = spent_ns < time.left_ns ? time.left_ns - spent_ns : 1;
+}
+
 enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t bytes_per_page,
                           uint64_t file_size, bool replicated, struct pool **ret_pool,
                           struct kvs_error *error)
@@ -102,12 +108,15 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
                                                    file_size, &pool->num_pages, error);
     if (status == KVS_OK && !name_pool(pool, options, name))
         status = error_set(error, KVS_ERR_NO_MEMORY, "opening a pool");
+    uint64_t began_ns = store_now_ns(store);
     if (status == KVS_OK)
-        status = pool_index_check(store, pool, &pool->created, error);
+        status = pool_index_check(store, pool, error);
+    limit_opening(store, pool, store_now_ns(store) - began_ns);
     if (status == KVS_OK)
         status = open_file(store, pool, error);
-    if (status == KVS_OK && !options->inspect)
+    if (status == KVS_OK)
         status = pool_index_initialize(store, pool, error);
+    pool->scope.left_ns = 0;
     if (status != KVS_OK) {
         pool_close(pool);
         return status;
@@ -273,7 +282,6 @@ bool kvs_store_pool_info(const struct kvs_store *store, uint32_t number,
         .rank = pool->scope.rank,
         .direct = pool->info.direct,
         .writes = pool->writes,
-        .created = pool->created,
     };
     return true;
 }

@@ -33,28 +33,25 @@ static void state_pages_asked(struct kvs_error *failure, const struct pool *pool
                  (uint64_t)pool->scope.bytes_per_page);
 }
 
-static bool forgotten(enum kvs_status status)
-{
-    return status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER;
-}
-
-enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool, bool *ret_absent,
+enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
                                  struct kvs_error *error)
 {
     struct kvs_error failure = {0};
     enum kvs_status status =
         store->metadata->ops->exists(store->metadata, &pool->scope, NULL, 0, NULL, &failure);
-    bool refused = status == KVS_ERR_GEOMETRY_DIFFERS || status == KVS_ERR_FINGERPRINT_DIFFERS;
-    /* What else there is to say initialize will say, which who only inspects does not call. */
-    if (status == KVS_OK || (!refused && !store->config.options.inspect)) {
-        *ret_absent = forgotten(status);
-        return KVS_OK;
-    }
+    if (status != KVS_ERR_GEOMETRY_DIFFERS && status != KVS_ERR_FINGERPRINT_DIFFERS &&
+        status != KVS_ERR_REMOTE_DEADLINE)
+        return KVS_OK; /* what else there is to say initialize will say */
     if (status == KVS_ERR_GEOMETRY_DIFFERS)
         state_pages_asked(&failure, pool);
     if (error != NULL)
         *error = failure;
     return status;
+}
+
+static bool forgotten(enum kvs_status status)
+{
+    return status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER;
 }
 
 /* One call: `while (attempt_next(&attempt)) attempt.status = ...;` */
@@ -101,10 +98,10 @@ static void end(struct attempt *attempt)
     time->left_ns = spent_ns < time->left_ns ? time->left_ns - spent_ns : 0;
 }
 
-/* What the server has forgotten is told to it again, but not by who only inspects. */
+/* What the server has forgotten is told to it again. */
 static bool initialized_again(struct attempt *attempt)
 {
-    if (attempt->store->config.options.inspect || !forgotten(attempt->status) || !begin(attempt))
+    if (!forgotten(attempt->status) || !begin(attempt))
         return false;
     const struct metadata_ops *ops = attempt->store->metadata->ops;
     enum kvs_status status = ops->initialize(attempt->store->metadata, &attempt->scope,

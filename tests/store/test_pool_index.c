@@ -91,13 +91,8 @@ static void *buffers[KEYS];
 static uint8_t page[PAGE_BYTES];
 static bool results[KEYS];
 
-static int begin(void **state)
+static enum kvs_status open_store(struct kvs_error *error)
 {
-    (void)state;
-    server = (struct server){
-        .transport = {.ask = ask, .close = close_transport, .url = "http://made-up"},
-        .now_ns = 1000 * ms_ns};
-    fake_engine_init(&engine);
     struct kvs_store_options options;
     kvs_store_options_init(&options);
     options.file_path_prefix = "/made/up";
@@ -110,8 +105,18 @@ static int begin(void **state)
                                       .open_file = fake_engine_open,
                                       .open_file_arg = &engine,
                                       .now_ns = now};
+    return store_open(&options, &parts, &store, error);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    server = (struct server){
+        .transport = {.ask = ask, .close = close_transport, .url = "http://made-up"},
+        .now_ns = 1000 * ms_ns};
+    fake_engine_init(&engine);
     struct kvs_error error;
-    if (store_open(&options, &parts, &store, &error) != KVS_OK)
+    if (open_store(&error) != KVS_OK)
         fail_msg("%s", error.message);
     for (size_t i = 0; i < KEYS; i++) {
         snprintf(texts[i], sizeof(texts[i]), "%064zx", i);
@@ -194,6 +199,28 @@ static void test_a_delete_tells_that_its_time_was_over(void **state)
     assert_int_equal(server.now_ns - began_ns, 5000 * ms_ns);
 }
 
+/* Opening asks before it touches the page file, initializes, and asks what kind of server it is. */
+static void test_opening_has_one_deadline(void **state)
+{
+    (void)state;
+    static const uint64_t takes_ms[] = {1500, 2400, 4000, 60000};
+    static const unsigned asked[] = {3, 3, 2, 1};
+    kvs_store_close(store);
+    for (size_t i = 0; i < sizeof(takes_ms) / sizeof(takes_ms[0]); i++) {
+        uint64_t began_ns = server.now_ns;
+        struct kvs_error error;
+        store = NULL;
+        server.asked = 0;
+        server.takes_ms = takes_ms[i];
+        enum kvs_status status = open_store(&error);
+        assert_int_equal(status, i == 0 ? KVS_OK : KVS_ERR_REMOTE_DEADLINE);
+        assert_int_equal(server.asked, asked[i]);
+        assert_int_equal(server.now_ns - began_ns, i == 0 ? 3 * 1500 * ms_ns : 5000 * ms_ns);
+        kvs_store_close(store);
+    }
+    store = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +229,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_exists_has_its_short_one, begin, finish),
         cmocka_unit_test_setup_teardown(test_initializing_again_is_in_time, begin, finish),
         cmocka_unit_test_setup_teardown(test_a_delete_tells_that_its_time_was_over, begin, finish),
+        cmocka_unit_test_setup_teardown(test_opening_has_one_deadline, begin, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
