@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "server/loop.h"
 
+#include <netdb.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -469,7 +470,8 @@ static void serve(struct connection *c)
     struct answer answer;
     c->last = is_last(c);
     /* Before anything is kept of it. */
-    if ((waits || slow) && request_is_refused(server->service, c->loop->worker, request, &answer)) {
+    if ((waits || slow) && request_is_refused(server->service, c->loop->worker, &c->peer, request,
+                                              c->loop->now_ms, &answer)) {
         answer_refusal(c, &answer);
         return;
     }
@@ -498,7 +500,8 @@ static void look_at_head(struct connection *c)
 {
     struct answer answer;
     const struct http_request *request = &c->parser.request;
-    if (request_is_refused(c->loop->server->service, c->loop->worker, request, &answer)) {
+    if (request_is_refused(c->loop->server->service, c->loop->worker, &c->peer, request,
+                           c->loop->now_ms, &answer)) {
         c->last = true;
         answer_refusal(c, &answer);
     } else if (request->expects_continue && !request->version_1_0) {
@@ -614,6 +617,17 @@ static void go_on(struct connection *c)
 
 /* ---- What the loop asks for ------------------------------------------------------------------*/
 
+/* For the log. */
+static void know_address(struct request_peer *peer, int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    if (getpeername(fd, (struct sockaddr *)&address, &length) != 0 ||
+        getnameinfo((struct sockaddr *)&address, length, peer->address, sizeof(peer->address), NULL,
+                    0, NI_NUMERICHOST) != 0)
+        peer->address[0] = '\0';
+}
+
 void connection_open(struct loop *loop, int fd)
 {
     struct connection *c = calloc(1, sizeof(*c));
@@ -625,6 +639,7 @@ void connection_open(struct loop *loop, int fd)
     }
     c->loop = loop;
     c->lengthy = true;
+    know_address(&c->peer, fd);
     http_parser_init(&c->parser, loop->server->options.body_max_bytes);
     enter_phase(c, PHASE_IDLE, loop->server->options.idle_ms);
     loop->connections++;

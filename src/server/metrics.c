@@ -14,6 +14,7 @@ static const char *const bucket_seconds[METRICS_BUCKETS] = {
     "0.01",    "0.025",    "0.05",    "0.1",    "0.25",    "0.5",    "1",     "+Inf",
 };
 static const char *const outcome_names[OUTCOMES] = {"2xx", "4xx", "5xx"};
+static const char *const unauthorized_names[UNAUTHORIZED] = {"no token", "wrong token"};
 static const char *const end_names[ENDS] = {"idle", "slow", "unread", "protocol", "shed"};
 
 void metrics_count_request(struct metrics *metrics, enum endpoint endpoint, int status,
@@ -52,6 +53,8 @@ void metrics_sum_add(struct metrics_sum *sum, const struct metrics *metrics)
     sum->connections_opened += load(&metrics->connections_opened);
     for (size_t i = 0; i < ENDS; i++)
         sum->ended[i] += load(&metrics->ended[i]);
+    for (size_t i = 0; i < UNAUTHORIZED; i++)
+        sum->unauthorized[i] += load(&metrics->unauthorized[i]);
 }
 
 /* ---- Text ------------------------------------------------------------------------------------*/
@@ -112,6 +115,15 @@ static void write_requests(struct buffer *out, const struct metrics_sum *sum)
         if (sum->keys[e] > 0)
             buffer_append_format(out, "kvshelf_request_keys_total{endpoint=\"%s\"} %" PRIu64 "\n",
                                  endpoint_label(e), sum->keys[e]);
+}
+
+static void write_unauthorized(struct buffer *out, const struct metrics_sum *sum)
+{
+    family(out, "kvshelf_unauthorized_total", "counter",
+           "Requests refused because of their token, by reason.");
+    for (size_t i = 0; i < UNAUTHORIZED; i++)
+        buffer_append_format(out, "kvshelf_unauthorized_total{reason=\"%s\"} %" PRIu64 "\n",
+                             unauthorized_names[i], sum->unauthorized[i]);
 }
 
 static void write_single(struct buffer *out, const char *name, const char *type, const char *help,
@@ -313,6 +325,7 @@ void metrics_write(struct buffer *out, const struct metrics_sum *sum, struct reg
     write_single(out, "kvshelf_ready", "gauge", "1 when the catalogs are loaded.",
                  registry != NULL);
     write_requests(out, sum);
+    write_unauthorized(out, sum);
     write_latency(out, sum);
     write_connections(out, sum);
     if (registry != NULL)

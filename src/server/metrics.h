@@ -26,6 +26,9 @@ enum metrics_end {
     ENDS,
 };
 
+/* Why a request was not let in. */
+enum metrics_unauthorized { NO_TOKEN, WRONG_TOKEN, UNAUTHORIZED };
+
 struct metrics {
     _Atomic uint64_t requests[ENDPOINTS][OUTCOMES];
     _Atomic uint64_t latency[ENDPOINTS][METRICS_BUCKETS]; /* not cumulative */
@@ -34,6 +37,7 @@ struct metrics {
     _Atomic uint64_t bytes_received, bytes_sent;
     _Atomic uint64_t connections_opened, connections_closed;
     _Atomic uint64_t ended[ENDS];
+    _Atomic uint64_t unauthorized[UNAUTHORIZED];
 };
 
 /* By the one thread that owns the block. */
@@ -54,6 +58,7 @@ struct metrics_sum {
     uint64_t keys[ENDPOINTS];
     uint64_t bytes_received, bytes_sent, connections_opened, connections_closed;
     uint64_t ended[ENDS];
+    uint64_t unauthorized[UNAUTHORIZED];
 };
 void metrics_sum_add(struct metrics_sum *sum, const struct metrics *metrics);
 

@@ -57,11 +57,9 @@ static void finish_list(struct call *call, char *at)
 static void log_refusal(struct call *call)
 {
     struct service *service = call->service;
-    uint64_t last = atomic_load(&service->refusal_logged_ms);
-    if ((last != 0 && call->now_ms < last + 1000) ||
-        !atomic_compare_exchange_strong(&service->refusal_logged_ms, &last, call->now_ms))
-        return;
-    log_line(&service->log, KVS_LOG_WARNING, "An initialize was refused: %s", call->error.message);
+    char line[KVS_ERROR_MESSAGE_MAX + 64];
+    snprintf(line, sizeof(line), "An initialize was refused: %s", call->error.message);
+    thinned_log(&service->refused_initializes, &service->log, call->now_ms, line);
 }
 
 static void serve_initialize(struct call *call)

@@ -18,11 +18,15 @@ enum { ANSWER_KEPT_MAX = 256 * 1024 }; /* an answer buffer that grew beyond is f
 void service_init(struct service *service, struct registry *registry, uint64_t now_ms)
 {
     *service = (struct service){.started_ms = now_ms};
+    thinned_init(&service->refused_initializes, now_ms);
+    thinned_init(&service->unauthorized, now_ms);
     atomic_init(&service->registry, registry);
 }
 
 void service_done(struct service *service)
 {
+    thinned_done(&service->refused_initializes);
+    thinned_done(&service->unauthorized);
     explicit_bzero(&service->auth, sizeof(service->auth));
 }
 
@@ -119,6 +123,23 @@ static bool is_open(enum endpoint endpoint)
     return endpoint == ENDPOINT_HEALTH || endpoint == ENDPOINT_READY;
 }
 
+/* A client without the token has no cache, and who guesses at it should be seen. */
+static void refuse_token(struct call *call)
+{
+    bool none = call->request->authorization.text == NULL;
+    call_fail(call, KVS_ERR_UNAUTHORIZED,
+              none ? "the request carries no token"
+                   : "the token of the request is not the server's");
+    call->answer->extra = "www-authenticate: Basic realm=\"kvshelf\"\r\n";
+    metrics_add(&call->worker->metrics.unauthorized[none ? NO_TOKEN : WRONG_TOKEN], 1);
+    char line[KVS_ERROR_MESSAGE_MAX + 128];
+    snprintf(line, sizeof(line), "A request (/%s) from %s was refused: %s",
+             route_endpoint_name(call->route.endpoint),
+             call->peer->address[0] == '\0' ? "a client" : call->peer->address,
+             call->error.message);
+    thinned_log(&call->service->unauthorized, &call->service->log, call->now_ms, line);
+}
+
 /* What the head alone decides. */
 static bool refuse(struct call *call)
 {
@@ -135,10 +156,7 @@ static bool refuse(struct call *call)
     }
     if (is_open(call->route.endpoint) || auth_allows(&service->auth, request->authorization))
         return false;
-    call_fail(call, KVS_ERR_UNAUTHORIZED,
-              request->authorization.text == NULL ? "the request carries no token"
-                                                  : "the token of the request is not the server's");
-    call->answer->extra = "www-authenticate: Basic realm=\"kvshelf\"\r\n";
+    refuse_token(call);
     return true;
 }
 
@@ -216,12 +234,15 @@ void request_answer(struct service *service, struct worker *worker, struct reque
     end(&call);
 }
 
-bool request_is_refused(struct service *service, struct worker *worker,
-                        const struct http_request *request, struct answer *ret_answer)
+bool request_is_refused(struct service *service, struct worker *worker, struct request_peer *peer,
+                        const struct http_request *request, uint64_t now_ms,
+                        struct answer *ret_answer)
 {
     struct call call = {.service = service,
                         .worker = worker,
+                        .peer = peer,
                         .request = request,
+                        .now_ms = now_ms,
                         .route = route_find(request->target),
                         .answer = ret_answer};
     begin(&call);

@@ -11,6 +11,7 @@
 #include "server/body.h"
 #include "server/http.h"
 #include "server/metrics.h"
+#include "server/thinned.h"
 
 #include <stdatomic.h>
 
@@ -28,7 +29,7 @@ struct service {
     uint64_t started_ms;
     _Atomic(struct registry *) registry; /* NULL until the catalogs are loaded */
     struct logger log;                   /* set before the first request */
-    _Atomic uint64_t refusal_logged_ms;  /* at most one a second: clients repeat themselves */
+    struct thinned refused_initializes, unauthorized;
     struct worker **workers; /* all of them, for the figures; set before the first request */
     size_t worker_count;
 };
@@ -53,6 +54,7 @@ struct worker *worker_free(struct worker *worker); /* NULL allowed; returns NULL
 
 /* What the server remembers of a connection. All zero is a new one. */
 struct request_peer {
+    char address[64];    /* for the log; empty: not known */
     uint64_t reports_ms; /* when `reports_left` was reckoned */
     uint32_t reports_used;
 };
@@ -72,8 +74,9 @@ void request_answer(struct service *service, struct worker *worker, struct reque
 
 /* Whether a request is refused by its head alone (token, origin): then *ret_answer is its answer
  * and its body need not be read. */
-bool request_is_refused(struct service *service, struct worker *worker,
-                        const struct http_request *request, struct answer *ret_answer);
+bool request_is_refused(struct service *service, struct worker *worker, struct request_peer *peer,
+                        const struct http_request *request, uint64_t now_ms,
+                        struct answer *ret_answer);
 
 /* The request has to wait until the catalogs are loaded; /health and /ready have not. */
 bool request_must_wait(struct service *service, const struct http_request *request);

@@ -126,6 +126,22 @@ static void what_is_refused_or_dropped_is_logged(void **state)
     serving_done(&running);
 }
 
+static void a_client_without_the_token_is_logged(void **state)
+{
+    (void)state;
+    char token[2 * PATH_BYTES];
+    write_file("token", "0123456789abcdef0123456789abcdef\n");
+    snprintf(token, sizeof(token), "%s", in_place("token"));
+    struct serving running = SERVING_START("--token-file", token);
+    assert_non_null(strstr(serving_post(&running, "/0/initialize", "{\"num_pages\":1}"), " 401 "));
+    assert_true(serving_wait_for(&running,
+                                 "A request (/initialize) from 127.0.0.1 was refused: "
+                                 "Authentication required: the request carries no token"));
+    kill(running.pid, SIGTERM);
+    assert_int_equal(serving_wait_end(&running), 0);
+    serving_done(&running);
+}
+
 static void a_second_signal_ends_it_at_once(void **state)
 {
     (void)state;
@@ -314,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_signal_stops_it_and_nothing_is_forgotten),
         cmocka_unit_test(what_was_answered_outlives_a_kill),
         cmocka_unit_test(what_is_refused_or_dropped_is_logged),
+        cmocka_unit_test(a_client_without_the_token_is_logged),
         cmocka_unit_test(a_second_signal_ends_it_at_once),
         cmocka_unit_test(the_service_manager_is_told),
         cmocka_unit_test(wrong_starts_are_one_sentence),

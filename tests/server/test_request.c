@@ -763,7 +763,8 @@ static int ask_as(struct asker *asker, const char *target, const char *authoriza
     request_answer(&asker->service, asker->worker, &asker->peer, &request, asker_now_ms,
                    &asker->answer);
     struct answer early;
-    bool refused = request_is_refused(&asker->service, asker->worker, &request, &early);
+    bool refused = request_is_refused(&asker->service, asker->worker, &asker->peer, &request,
+                                      asker_now_ms, &early);
     assert_int_equal(refused, asker->answer.status == 401 || asker->answer.status == 403);
     return asker->answer.status;
 }
@@ -783,6 +784,67 @@ static void a_token_is_asked_for_everywhere_but_for_probes(void **state)
     assert_int_equal(ask_as(&asker, "/health", NULL, NULL, NULL), 200);
     assert_int_equal(ask_as(&asker, "/ready", NULL, NULL, NULL), 200);
     assert_false(asker_says(&asker, "s3cret"));
+    asker_end(&asker);
+}
+
+struct lines {
+    size_t count;
+    char last[512];
+};
+
+static void keep_line(void *arg, enum kvs_log_level level, const char *line)
+{
+    struct lines *lines = arg;
+    (void)level;
+    lines->count++;
+    snprintf(lines->last, sizeof(lines->last), "%s", line);
+}
+
+static void who_is_refused_is_logged_and_counted(void **state)
+{
+    (void)state;
+    struct lines lines = {0};
+    struct asker asker;
+    asker_begin(&asker, 0, 0);
+    asker.service.log = (struct logger){keep_line, &lines};
+    snprintf(asker.service.auth.token, sizeof(asker.service.auth.token), "s3cret");
+    asker.service.auth.length = 6;
+    snprintf(asker.peer.address, sizeof(asker.peer.address), "10.0.0.7");
+    assert_int_equal(asker_post(&asker, EXISTS, "{}"), 401);
+    assert_string_equal(lines.last, "A request (/exists) from 10.0.0.7 was refused: Authentication "
+                                    "required: the request carries no token");
+    /* Asked twice: whole, and by its head. */
+    assert_int_equal(ask_as(&asker, "/metrics", "Bearer gu3ss", NULL, NULL), 401);
+    assert_int_equal(lines.count, 3);
+    assert_string_equal(lines.last,
+                        "A request (/metrics) from 10.0.0.7 was refused: Authentication "
+                        "required: the token of the request is not the server's");
+    assert_int_equal(ask_as(&asker, "/metrics", "Bearer s3cret", NULL, NULL), 200);
+    assert_int_equal(lines.count, 3);
+    asker.service.auth.length = 0;
+    assert_int_equal(asker_get(&asker, "/metrics"), 200);
+    assert_true(asker_says(&asker, "kvshelf_unauthorized_total{reason=\"no token\"} 1\n"));
+    assert_true(asker_says(&asker, "kvshelf_unauthorized_total{reason=\"wrong token\"} 2\n"));
+    asker_end(&asker);
+}
+
+/* All ranks of an engine start at once. */
+static void each_rank_whose_initialize_is_refused_is_logged(void **state)
+{
+    (void)state;
+    struct lines lines = {0};
+    struct asker asker;
+    char path[32], says[64];
+    asker_begin(&asker, 0, 0);
+    asker.service.log = (struct logger){keep_line, &lines};
+    for (size_t rank = 0; rank < 8; rank++) {
+        snprintf(path, sizeof(path), "/%zu/initialize", rank);
+        snprintf(says, sizeof(says), "An initialize was refused: Rank %zu ", rank);
+        assert_int_equal(asker_post(&asker, path, "{\"num_pages\":8}"), 204);
+        assert_int_equal(asker_post(&asker, path, "{\"num_pages\":9}"), 409);
+        assert_int_equal(lines.count, rank + 1);
+        assert_memory_equal(lines.last, says, strlen(says));
+    }
     asker_end(&asker);
 }
 
@@ -812,6 +874,8 @@ int main(void)
         cmocka_unit_test(pages_show_the_figures),
         cmocka_unit_test(before_the_catalogs_are_loaded_only_health_is_good),
         cmocka_unit_test(a_token_is_asked_for_everywhere_but_for_probes),
+        cmocka_unit_test(who_is_refused_is_logged_and_counted),
+        cmocka_unit_test(each_rank_whose_initialize_is_refused_is_logged),
         cmocka_unit_test(pages_of_other_origins_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
