@@ -52,7 +52,7 @@ static struct registry *open_registry(const char *name)
 /* A process that had the directory, and ended without a word. */
 static void leave_killed(const char *name)
 {
-    int status;
+    int status = -1;
     pid_t pid = fork();
     if (pid == 0)
         _exit(open_registry(name) != NULL ? 0 : 1);
