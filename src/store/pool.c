@@ -49,11 +49,13 @@ static enum kvs_status open_file(struct kvs_store *store, struct pool *pool,
     const struct pagefile_options file = {
         .path = pool->path,
         .file_size = pool->file_size,
+        .existing = options->inspect,
         .bytes_per_page = pool->bytes_per_page,
         .threads = options->numjobs,
         .entries = options->entries,
         .direct = options->direct,
-        .index = options->metadata_server_url == NULL && store->parts.metadata == NULL
+        .index = options->inspect ? PAGEFILE_INDEX_NOBODYS
+                 : options->metadata_server_url == NULL && store->parts.metadata == NULL
                      ? PAGEFILE_INDEX_OWN
                      : PAGEFILE_INDEX_SHARED,
         .log = store->log,
@@ -110,11 +112,11 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
         status = error_set(error, KVS_ERR_NO_MEMORY, "opening a pool");
     uint64_t began_ns = store_now_ns(store);
     if (status == KVS_OK)
-        status = pool_index_check(store, pool, error);
+        status = pool_index_check(store, pool, &pool->created, error);
     limit_opening(store, pool, store_now_ns(store) - began_ns);
     if (status == KVS_OK)
         status = open_file(store, pool, error);
-    if (status == KVS_OK)
+    if (status == KVS_OK && !options->inspect)
         status = pool_index_initialize(store, pool, error);
     pool->scope.left_ns = 0;
     if (status != KVS_OK) {
@@ -282,6 +284,7 @@ bool kvs_store_pool_info(const struct kvs_store *store, uint32_t number,
         .rank = pool->scope.rank,
         .direct = pool->info.direct,
         .writes = pool->writes,
+        .created = pool->created,
     };
     return true;
 }

@@ -33,25 +33,29 @@ static void state_pages_asked(struct kvs_error *failure, const struct pool *pool
                  (uint64_t)pool->scope.bytes_per_page);
 }
 
-enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
+static bool forgotten(enum kvs_status status)
+{
+    return status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER;
+}
+
+enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool, bool *ret_absent,
                                  struct kvs_error *error)
 {
     struct kvs_error failure = {0};
     enum kvs_status status =
         store->metadata->ops->exists(store->metadata, &pool->scope, NULL, 0, NULL, &failure);
-    if (status != KVS_ERR_GEOMETRY_DIFFERS && status != KVS_ERR_FINGERPRINT_DIFFERS &&
-        status != KVS_ERR_REMOTE_DEADLINE)
-        return KVS_OK; /* what else there is to say initialize will say */
+    bool final = status == KVS_ERR_GEOMETRY_DIFFERS || status == KVS_ERR_FINGERPRINT_DIFFERS ||
+                 status == KVS_ERR_REMOTE_DEADLINE;
+    /* What else there is to say initialize will say, which who only inspects does not call. */
+    if (status == KVS_OK || (!final && !store->config.options.inspect)) {
+        *ret_absent = forgotten(status);
+        return KVS_OK;
+    }
     if (status == KVS_ERR_GEOMETRY_DIFFERS)
         state_pages_asked(&failure, pool);
     if (error != NULL)
         *error = failure;
     return status;
-}
-
-static bool forgotten(enum kvs_status status)
-{
-    return status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER;
 }
 
 /* One call: `while (attempt_next(&attempt)) attempt.status = ...;` */
@@ -98,10 +102,10 @@ static void end(struct attempt *attempt)
     time->left_ns = spent_ns < time->left_ns ? time->left_ns - spent_ns : 0;
 }
 
-/* What the server has forgotten is told to it again. */
+/* What the server has forgotten is told to it again, but not by who only inspects. */
 static bool initialized_again(struct attempt *attempt)
 {
-    if (!forgotten(attempt->status) || !begin(attempt))
+    if (attempt->store->config.options.inspect || !forgotten(attempt->status) || !begin(attempt))
         return false;
     const struct metadata_ops *ops = attempt->store->metadata->ops;
     enum kvs_status status = ops->initialize(attempt->store->metadata, &attempt->scope,
