@@ -149,11 +149,24 @@ struct catalog_counts {
 };
 struct catalog_counts catalog_counts(struct catalog *catalog, uint64_t now_ms);
 
+/* Why a key of reserve got no page. */
+enum catalog_shortage {
+    CATALOG_SHORT_LEASED,   /* what might go is leased to readers that do not verify */
+    CATALOG_SHORT_RESERVED, /* half of the pages, or more, are with writers that have not confirmed
+                             */
+    CATALOG_SHORT_STARTING, /* a start that was not clean: writers from before it may live */
+    CATALOG_SHORT_OTHER,    /* the rest are resting, or of the batch itself */
+    CATALOG_SHORTAGES,
+};
+/* "leased", "reserved", "starting", "other". */
+const char *catalog_shortage_text(enum catalog_shortage reason);
+
 struct catalog_totals {
     uint64_t hits, misses;      /* keys of get */
     uint64_t reserved, present; /* keys of reserve */
     uint64_t confirmed, released, deleted;
-    uint64_t evicted, expired, no_page, clears, mismatches;
+    uint64_t evicted, expired, clears, mismatches;
+    uint64_t no_page[CATALOG_SHORTAGES]; /* keys of reserve */
     uint64_t rejected[CATALOG_REJECTIONS];
 };
 const struct catalog_totals *catalog_totals(const struct catalog *catalog);

@@ -148,6 +148,7 @@ static uint32_t find_victim(struct catalog *catalog)
         if (!bit_get(catalog->pinned, page)) {
             if (!is_leased(catalog, page))
                 return page;
+            eviction->met_leased = true;
             if (++eviction->leased_passed > CATALOG_LEASED_SCAN_MAX)
                 eviction->at = PAGE_NONE;
         }
@@ -256,6 +257,7 @@ static bool can_evict_two(struct catalog *catalog)
             }
         }
     }
+    before.met_leased = catalog->eviction.met_leased;
     catalog->eviction = before;
     return next != PAGE_NONE;
 }
@@ -334,6 +336,17 @@ bool life_take_pair(struct catalog *catalog, uint32_t ret_pages[2])
     if (ret_pages[1] == PAGE_NONE)
         make_free(catalog, ret_pages[0]); /* and alone there */
     return ret_pages[1] != PAGE_NONE;
+}
+
+enum catalog_shortage life_shortage(const struct catalog *catalog)
+{
+    if (catalog->now_ms < catalog->evict_from_ms)
+        return CATALOG_SHORT_STARTING;
+    if (eviction_room(catalog) == 0)
+        return CATALOG_SHORT_RESERVED;
+    if (catalog->eviction.met_leased)
+        return CATALOG_SHORT_LEASED;
+    return catalog->now_ms < catalog->free_from_ms ? CATALOG_SHORT_STARTING : CATALOG_SHORT_OTHER;
 }
 
 bool life_may_evict(const struct catalog *catalog, size_t pages)

@@ -20,6 +20,7 @@
 struct eviction {
     uint32_t at; /* next candidate, or PAGE_NONE */
     uint32_t leased_passed;
+    bool met_leased; /* a page was passed over for its lease, if only to see how many there are */
 };
 
 struct catalog {
@@ -93,6 +94,8 @@ void life_start_eviction(struct catalog *catalog, size_t pages);
 uint32_t life_take_page(struct catalog *catalog);
 /* Two of them, or false and no page lost. */
 bool life_take_pair(struct catalog *catalog, uint32_t ret_pages[2]);
+/* Why there was none, within the request. */
+enum catalog_shortage life_shortage(const struct catalog *catalog);
 /* Could taking this many pages evict one? */
 bool life_may_evict(const struct catalog *catalog, size_t pages);
 

@@ -344,7 +344,7 @@ static void reserve_each(struct reserving *call, struct catalog_reserved ret_res
             catalog->totals.present += ret_reserved[i].present;
         } else {
             ret_reserved[i] = (struct catalog_reserved){false, -1, 0};
-            catalog->totals.no_page++;
+            catalog->totals.no_page[life_shortage(catalog)]++;
         }
     }
 }
@@ -374,6 +374,17 @@ enum kvs_status catalog_reserve(struct catalog *catalog, uint64_t now_ms, const 
     if (may_evict)
         pin_batch(&call, false);
     return KVS_OK;
+}
+
+const char *catalog_shortage_text(enum catalog_shortage reason)
+{
+    static const char *const texts[CATALOG_SHORTAGES] = {
+        [CATALOG_SHORT_LEASED] = "leased",
+        [CATALOG_SHORT_RESERVED] = "reserved",
+        [CATALOG_SHORT_STARTING] = "starting",
+        [CATALOG_SHORT_OTHER] = "other",
+    };
+    return texts[reason];
 }
 
 /* ---- confirm, release ---- */

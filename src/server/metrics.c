@@ -218,7 +218,6 @@ VALUE(value_released, info->totals.released)
 VALUE(value_deleted, info->totals.deleted)
 VALUE(value_evicted, info->totals.evicted)
 VALUE(value_expired, info->totals.expired)
-VALUE(value_no_page, info->totals.no_page)
 VALUE(value_clears, info->totals.clears)
 VALUE(value_mismatches, info->totals.mismatches)
 VALUE(value_num_pages, info->num_pages)
@@ -239,8 +238,6 @@ static const struct {
     {"kvshelf_deleted_total", "counter", "Keys deleted.", value_deleted},
     {"kvshelf_evictions_total", "counter", "Pages evicted for a writer.", value_evicted},
     {"kvshelf_expiries_total", "counter", "Reservations that were never confirmed.", value_expired},
-    {"kvshelf_no_page_total", "counter", "Keys of reserve for which no page was to be had.",
-     value_no_page},
     {"kvshelf_clears_total", "counter", "Calls of clear.", value_clears},
     {"kvshelf_mismatches_total", "counter", "Pages retired after a report of other bytes.",
      value_mismatches},
@@ -290,6 +287,18 @@ static void write_rejections(struct buffer *out, const struct rows *rows)
                                  rows->rows[i].info.totals.rejected[r]);
 }
 
+static void write_shortages(struct buffer *out, const struct rows *rows)
+{
+    family(out, "kvshelf_no_page_total", "counter",
+           "Keys of reserve for which no page was to be had, by reason.");
+    for (size_t i = 0; i < rows->count; i++)
+        for (size_t r = 0; r < CATALOG_SHORTAGES; r++)
+            buffer_append_format(out, "kvshelf_no_page_total{%s,reason=\"%s\"} %" PRIu64 "\n",
+                                 rows->rows[i].labels,
+                                 catalog_shortage_text((enum catalog_shortage)r),
+                                 rows->rows[i].info.totals.no_page[r]);
+}
+
 static void write_images(struct buffer *out, const struct rows *rows)
 {
     family(out, "kvshelf_image_age_seconds", "gauge",
@@ -309,6 +318,7 @@ static void write_catalogs(struct buffer *out, struct registry *registry)
     write_pages(out, &rows);
     write_rows(out, &rows);
     write_rejections(out, &rows);
+    write_shortages(out, &rows);
     write_images(out, &rows);
     for (size_t i = 0; i < rows.count; i++)
         free(rows.rows[i].labels);

@@ -22,9 +22,14 @@ static void write_totals(struct json_writer *json, const struct catalog_totals *
     json_member_uint64(json, "deleted", totals->deleted);
     json_member_uint64(json, "evicted", totals->evicted);
     json_member_uint64(json, "expired", totals->expired);
-    json_member_uint64(json, "no_page", totals->no_page);
     json_member_uint64(json, "clears", totals->clears);
     json_member_uint64(json, "mismatches", totals->mismatches);
+    json_write_name(json, "no_page");
+    json_write_object_begin(json);
+    for (size_t r = 0; r < CATALOG_SHORTAGES; r++)
+        json_member_uint64(json, catalog_shortage_text((enum catalog_shortage)r),
+                           totals->no_page[r]);
+    json_write_object_end(json);
     json_write_name(json, "rejected");
     json_write_object_begin(json);
     for (size_t r = CATALOG_ACCEPTED + 1; r < CATALOG_REJECTIONS; r++)

@@ -41,7 +41,7 @@ static void the_totals_count_what_was_asked_and_done(void **state)
     catalog_clear(shelf.catalog, shelf.now);
     const struct catalog_totals *t = catalog_totals(shelf.catalog);
     assert_int_equal(t->reserved, 4);
-    assert_int_equal(t->no_page, 1);
+    assert_int_equal(t->no_page[CATALOG_SHORT_RESERVED], 1);
     assert_int_equal(t->present, 1);
     assert_int_equal(t->confirmed, 2);
     assert_int_equal(t->released, 1);
@@ -53,6 +53,53 @@ static void the_totals_count_what_was_asked_and_done(void **state)
     assert_int_equal(t->evicted, 0);
     assert_int_equal(t->rejected[CATALOG_OTHER_KEY], 1);
     assert_int_equal(t->rejected[CATALOG_NOT_RESERVED], 1);
+    shelf_close(&shelf);
+}
+
+/* Fails unless `n` more keys got no page, all for this reason. */
+static void assert_short(struct shelf *shelf, enum catalog_shortage reason, uint64_t n)
+{
+    const uint64_t *no_page = catalog_totals(shelf->catalog)->no_page;
+    for (size_t r = 0; r < CATALOG_SHORTAGES; r++)
+        if (no_page[r] != (r == reason ? n : 0))
+            fail_msg("%s: %llu keys", catalog_shortage_text((enum catalog_shortage)r),
+                     (unsigned long long)no_page[r]);
+}
+
+static void the_totals_tell_why_there_was_no_page(void **state)
+{
+    (void)state;
+    struct shelf shelf;
+    struct catalog_reserved r[2];
+    const struct key pair[] = {half_k(9), half_v(9)};
+    /* Leased to readers, whether one page is asked for or two. */
+    shelf_open_pages(&shelf, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        shelf_store(&shelf, plain(i));
+        shelf_lease(&shelf, plain(i));
+    }
+    assert_int_equal(shelf_reserve(&shelf, plain(9)).page, -1);
+    assert_short(&shelf, CATALOG_SHORT_LEASED, 1);
+    shelf_reserve_all(&shelf, pair, 2, r);
+    assert_int_equal(r[0].page, -1);
+    assert_short(&shelf, CATALOG_SHORT_LEASED, 3);
+    shelf.now += SHELF_LEASE;
+    assert_true(shelf_reserve(&shelf, plain(9)).page >= 0);
+    shelf_close(&shelf);
+    /* Resting. */
+    shelf_open_pages(&shelf, 2);
+    for (unsigned i = 0; i < 2; i++)
+        shelf_release(&shelf, shelf_reserve(&shelf, plain(i)));
+    assert_int_equal(shelf_reserve(&shelf, plain(9)).page, -1);
+    assert_short(&shelf, CATALOG_SHORT_OTHER, 1);
+    shelf_close(&shelf);
+    /* After a power cut, with writers that may live. */
+    struct catalog_options options = shelf_options(2);
+    options.foreign_writers = true;
+    shelf_open(&shelf, &options);
+    shelf_reopen(&shelf, CATALOG_POWER_LOST);
+    assert_int_equal(shelf_reserve(&shelf, plain(9)).page, -1);
+    assert_short(&shelf, CATALOG_SHORT_STARTING, 1);
     shelf_close(&shelf);
 }
 
@@ -440,6 +487,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_totals_count_what_was_asked_and_done),
+        cmocka_unit_test(the_totals_tell_why_there_was_no_page),
         cmocka_unit_test(a_page_tells_whether_it_holds_a_key),
         cmocka_unit_test(the_check_notices_damage),
         cmocka_unit_test(a_page_costs_ninety_bytes_at_most),

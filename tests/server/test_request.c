@@ -696,6 +696,7 @@ static void pages_show_the_figures(void **state)
         "kvshelf_pages{rank=\"7\",namespace=\"k\\\"v\",state=\"committed\"} 1\n",
         "kvshelf_pages{rank=\"7\",namespace=\"k\\\"v\",state=\"free\"} 3\n",
         "kvshelf_rejections_total{rank=\"7\",namespace=\"k\\\"v\",reason=\"no such page\"} 1\n",
+        "kvshelf_no_page_total{rank=\"7\",namespace=\"k\\\"v\",reason=\"leased\"} 0\n",
         "kvshelf_request_keys_total{endpoint=\"get_page_indices\"} 2\n",
         "# TYPE kvshelf_request_duration_seconds histogram\n",
         "kvshelf_ready 1\n",
@@ -720,6 +721,7 @@ static void pages_show_the_figures(void **state)
         if (!asker_says(&asker, in_metrics[i]))
             fail_msg("%s is not in\n%s", in_metrics[i], asker_body(&asker));
     assert_int_equal(asker_get(&asker, STATUS), 200);
+    assert_true(asker_says(&asker, "\"no_page\":{\"leased\":0,"));
     assert_true(asker_says(&asker, "\"rank\":7,\"namespace\":\"k\\\"v\",\"num_pages\":4"));
     assert_int_equal(asker_get(&asker, "/?x"), 200);
     assert_string_equal(asker.answer.content_type, "text/html; charset=utf-8");
