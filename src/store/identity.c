@@ -87,17 +87,69 @@ static void append_member(struct buffer *out, const char *name, const char *valu
     buffer_append_char(out, ';');
 }
 
+struct stated {
+    const char *name, *value;
+};
+#define STATED_TEXTS 4
+
+static void list_stated(const struct kvs_store_options *options, struct stated stated[STATED_TEXTS])
+{
+    stated[0] = (struct stated){"model", options->model};
+    stated[1] = (struct stated){"revision", options->revision};
+    stated[2] = (struct stated){"dtype", options->dtype};
+    stated[3] = (struct stated){"layout", options->layout};
+}
+
 void identity_fingerprint(const struct kvs_store_options *options, bool pairs,
                           uint64_t bytes_per_page, struct buffer *out)
 {
     size_t start = out->length;
-    append_member(out, "model", options->model);
-    append_member(out, "revision", options->revision);
-    append_member(out, "dtype", options->dtype);
-    append_member(out, "layout", options->layout);
+    struct stated stated[STATED_TEXTS];
+    list_stated(options, stated);
+    for (size_t i = 0; i < STATED_TEXTS; i++)
+        append_member(out, stated[i].name, stated[i].value);
     if (options->page_size != 0)
         buffer_append_format(out, "page_size=%u;", options->page_size);
     if (out->length > start)
         buffer_append_format(out, "pairs=%d;bytes_per_page=%llu", pairs,
                              (unsigned long long)bytes_per_page);
+}
+
+/* Whether a member of this name is in the fingerprint with another value. `member` is
+ * "name=value;".
+ */
+static bool contradicts(const char *fingerprint, size_t length, const char *member,
+                        size_t name_length)
+{
+    for (size_t at = 0, end; at < length; at = end + 1) {
+        const char *semicolon = memchr(fingerprint + at, ';', length - at);
+        end = semicolon == NULL ? length : (size_t)(semicolon - fingerprint);
+        if (end - at < name_length || memcmp(fingerprint + at, member, name_length) != 0)
+            continue;
+        return strlen(member) - 1 != end - at || memcmp(fingerprint + at, member, end - at) != 0;
+    }
+    return false;
+}
+
+bool identity_agrees(const struct kvs_store_options *options, const char *fingerprint,
+                     size_t length, struct buffer *out)
+{
+    struct stated stated[STATED_TEXTS];
+    struct buffer member = {0}, all = {0};
+    bool agrees = true;
+    list_stated(options, stated);
+    for (size_t i = 0; i < STATED_TEXTS; i++) {
+        buffer_clear(&member);
+        append_member(&member, stated[i].name, stated[i].value);
+        buffer_append(&all, member.data, member.length);
+        if (member.length > 0 &&
+            contradicts(fingerprint, length, buffer_text(&member), strlen(stated[i].name) + 1))
+            agrees = false;
+    }
+    if (!agrees)
+        buffer_append(out, all.data, all.length);
+    out->failed = out->failed || member.failed || all.failed;
+    buffer_done(&member);
+    buffer_done(&all);
+    return agrees;
 }

@@ -40,4 +40,10 @@ void identity_namespace(const struct kvs_store_options *options, const char *poo
 void identity_fingerprint(const struct kvs_store_options *options, bool pairs,
                           uint64_t bytes_per_page, struct buffer *out);
 
+/* For who knows but a part of it, as the commands do: whether model, revision, dtype and layout are
+ * those of a fingerprint, as far as both state them. If not, what the options state is appended to
+ * `out`. */
+bool identity_agrees(const struct kvs_store_options *options, const char *fingerprint,
+                     size_t length, struct buffer *out);
+
 #endif

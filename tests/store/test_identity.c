@@ -133,12 +133,47 @@ static void test_fingerprints(void **state)
     buffer_done(&text);
 }
 
+/* A command knows what the configuration states; an engine states more. */
+static void test_what_is_known_in_part(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *dtype, *fingerprint, *stated; /* NULL: they agree */
+    } cases[] = {
+        {"m", NULL, "", NULL},
+        {NULL, NULL, "model=m;dtype=bf16;pairs=1;bytes_per_page=4096", NULL},
+        {"m", NULL, "model=m;dtype=bf16;pairs=1;bytes_per_page=4096", NULL},
+        {"m", "bf16", "model=m;dtype=bf16;page_size=64;pairs=1;bytes_per_page=4096", NULL},
+        {"m", "bf16", "model=m", NULL},
+        {"m", "bf16", "supermodel=n;", NULL},
+        {"a;b", NULL, "model=a%3bb;", NULL},
+        {"m", "bf16", "words of another client", NULL},
+        {"m", NULL, "model=n;dtype=bf16;", "model=m;"},
+        {"m", NULL, "model=mm;", "model=m;"},
+        {"mm", NULL, "model=m", "model=mm;"},
+        {"m", "fp8", "model=m;dtype=bf16;pairs=1;bytes_per_page=4096", "model=m;dtype=fp8;"},
+        {"m", "fp8", "model=m;dtype=;", "model=m;dtype=fp8;"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct kvs_store_options options = options_of(0, 0, 0, 0);
+        struct buffer stated = {0};
+        options.model = cases[i].model;
+        options.dtype = cases[i].dtype;
+        bool agrees =
+            identity_agrees(&options, cases[i].fingerprint, strlen(cases[i].fingerprint), &stated);
+        assert_int_equal(agrees, cases[i].stated == NULL);
+        assert_string_equal(buffer_text(&stated), agrees ? "" : cases[i].stated);
+        buffer_done(&stated);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_no_two_shards_meet),
         cmocka_unit_test(test_fingerprints),
+        cmocka_unit_test(test_what_is_known_in_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
