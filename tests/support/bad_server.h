@@ -50,7 +50,8 @@ size_t bad_server_requests(struct bad_server *bad, size_t at_least);
 /* Copies the last one received. */
 void bad_server_last_request(struct bad_server *bad, char request[BAD_REQUEST_MAX]);
 
-/* Says something that nobody has asked for on every open connection, and returns when it has arrived.
+/* Says something that nobody has asked for on every open connection, and returns when it has
+ * arrived.
  */
 void bad_server_say(struct bad_server *bad, const char *bytes);
 
