@@ -24,6 +24,12 @@ struct cli_option {
     const char *help;  /* one sentence, with unit and default; wrapped when printed */
 };
 
+/* An option that another program has in the place of this command, and what stands for it here. */
+struct cli_hint {
+    const char *name; /* without dashes; NULL ends the table */
+    const char *advice;
+};
+
 struct cli; /* the command line as read */
 
 struct cli_command {
@@ -34,6 +40,7 @@ struct cli_command {
     const char *examples;   /* whole lines, printed indented */
     const char *exit_codes; /* what 0 and 1 mean here, whole lines; NULL: done, failed */
     const struct cli_option *options; /* NULL: none */
+    const struct cli_hint *hints;     /* NULL: none */
     size_t arguments_min, arguments_max;
     bool json;                         /* takes --json */
     int (*run)(const struct cli *cli); /* returns an exit code */
@@ -66,5 +73,6 @@ enum kvs_status cli_choice(const struct cli *cli, const char *name, const char *
 /* Prints the error (on stderr for people, as an object on stdout with --json) and returns the exit
  * code: CLI_USAGE for errors of the command line, else CLI_FAILED. */
 int cli_fail(const struct cli *cli, const struct kvs_error *error);
+int cli_exit_code(const struct kvs_error *error);
 
 #endif

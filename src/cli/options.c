@@ -54,6 +54,14 @@ static const char *only_beginning(const char *given, const char *const names[], 
     return hits == 1 ? found : NULL;
 }
 
+static const char *hint_for(const struct cli_command *command, const char *name)
+{
+    for (const struct cli_hint *hint = command->hints; hint != NULL && hint->name != NULL; hint++)
+        if (strcmp(hint->name, name) == 0)
+            return hint->advice;
+    return NULL;
+}
+
 /* `given` is the word on the command line: "--capcity-pages=5" or "-x". */
 static enum kvs_status unknown_option(const struct cli_command *command, const char *given,
                                       const struct option options[], struct kvs_error *error)
@@ -64,7 +72,9 @@ static enum kvs_status unknown_option(const struct cli_command *command, const c
         names[n++] = options[i].name;
     char name[TEXT_NAME_MAX + 1], advice[2 * TEXT_NAME_MAX + 64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(given, "="), given);
-    const char *bare = name + strspn(name, "-");
+    const char *bare = name + strspn(name, "-"), *hint = hint_for(command, bare);
+    if (hint != NULL)
+        return error_set(error, KVS_ERR_USAGE_OPTION, name, command->name, hint);
     const char *nearest = bare - name == 2 ? only_beginning(bare, names, n) : NULL;
     if (nearest == NULL)
         nearest = text_nearest(bare, names, n);
@@ -307,6 +317,11 @@ enum kvs_status cli_choice(const struct cli *cli, const char *name, const char *
 int cli_fail(const struct cli *cli, const struct kvs_error *error)
 {
     output_error(cli->json ? stdout : stderr, cli->json, error);
+    return cli_exit_code(error);
+}
+
+int cli_exit_code(const struct kvs_error *error)
+{
     switch (error->status) {
     case KVS_ERR_USAGE_COMMAND:
     case KVS_ERR_USAGE_OPTION:

@@ -242,6 +242,19 @@ static enum kvs_status serve(const struct serve_settings *settings, const struct
     return KVS_OK;
 }
 
+/* As cli_fail(), but whoever asked for JSON reads the reason of a failed start as JSON, too. */
+static int fail(const struct cli *cli, const struct logger *log, enum serve_log_format format,
+                const struct kvs_error *error)
+{
+    const struct error_info *info = error_find(error->status);
+    char code[ERROR_CODE_MAX];
+    if (format != SERVE_LOG_JSON || info == NULL)
+        return cli_fail(cli, error);
+    log_line(log, KVS_LOG_ERROR, "%s (see: kvshelf explain %s)", error->message,
+             error_code(info, code));
+    return cli_exit_code(error);
+}
+
 static int run(const struct cli *cli)
 {
     struct serve_settings settings;
@@ -254,14 +267,24 @@ static int run(const struct cli *cli)
     if (status == KVS_OK)
         status = check_access(&settings, &log, &service.auth, &error);
     if (status == KVS_OK) {
+        serve_settings_warn(&log);
         block_signals(&signals);
         fit_open_files(&settings, &log);
         status = serve(&settings, &log, &service, &signals, &error);
     }
     service_done(&service);
     serve_settings_done(&settings);
-    return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
+    return status == KVS_OK ? CLI_OK : fail(cli, &log, settings.log_format, &error);
 }
+
+/* Of mini_3fs_metadata_server. */
+static const struct cli_hint hints[] = {
+    {"persistence-path", "--data-dir DIR keeps the catalogs here (a directory; what a file of the "
+                         "other server holds is "
+                         "not taken over)"},
+    {"save-interval", "--data-dir DIR keeps the catalogs here, every change as it is made"},
+    {0},
+};
 
 const struct cli_command cli_serve = {
     .name = "serve",
@@ -269,7 +292,8 @@ const struct cli_command cli_serve = {
     .summary = "the metadata server that SGLang's HF3FS backend talks to",
     .about =
         "Answers the HTTP protocol of SGLang's mini_3fs_metadata_server, so that engines need no "
-        "change but the program behind metadata_server_url. It holds the index (which key is on "
+        "change but the program behind metadata_server_url (and a restart). It holds the index "
+        "(which key is on "
         "which page of the shared file), never the pages themselves.\n"
         "\n"
         "SIGTERM and SIGINT stop it: requests in flight end, the images of the catalogs are "
@@ -282,11 +306,12 @@ const struct cli_command cli_serve = {
         "Prometheus, /health and /ready for orchestrators.",
     .examples = "kvshelf serve --data-dir /var/lib/kvshelf\n"
                 "kvshelf serve --host 0.0.0.0 --token-file /etc/kvshelf/token\n"
-                "curl -d '{\"keys\": [\"a\"]}' http://127.0.0.1:18000/0/exists",
+                "curl http://127.0.0.1:18000/api/status",
     .exit_codes = "0  stopped by a signal, everything was written\n"
                   "1  it could not start: port in use, unusable directory, no token\n"
                   "2  wrong arguments, or a wrong value or key in the environment or the file\n"
                   "130, 143  ended at once by a second signal",
     .options = serve_options,
+    .hints = hints,
     .run = run,
 };

@@ -109,6 +109,33 @@ static enum kvs_status read_environment(struct serve_settings *settings, struct 
     return KVS_OK;
 }
 
+extern char **environ;
+
+void serve_settings_warn(const struct logger *log)
+{
+    char names[CLI_OPTIONS_MAX][NAME_BYTES];
+    const char *candidates[CLI_OPTIONS_MAX];
+    size_t n = 0, prefix = strlen("KVSHELF_");
+    for (; serve_options[n].name != NULL; n++) {
+        name_of("", serve_options[n].name, true, names[n]);
+        candidates[n] = names[n];
+    }
+    candidates[n] = NULL;
+    for (char **variable = environ; *variable != NULL; variable++) {
+        char given[NAME_BYTES];
+        size_t length = strcspn(*variable, "=");
+        if (strncmp(*variable, "KVSHELF_", prefix) != 0 || length - prefix >= sizeof(given))
+            continue;
+        snprintf(given, sizeof(given), "%.*s", (int)(length - prefix), *variable + prefix);
+        const char *nearest =
+            is_among(given, candidates) ? NULL : text_nearest(given, candidates, n);
+        if (nearest != NULL)
+            log_line(log, KVS_LOG_WARNING,
+                     "Unknown variable 'KVSHELF_%s' is ignored; did you mean 'KVSHELF_%s'?", given,
+                     nearest);
+    }
+}
+
 /* ---- File ------------------------------------------------------------------------------------*/
 
 struct settings_file {
@@ -150,7 +177,7 @@ static enum kvs_status unknown_member(const struct settings_file *file, struct j
     else
         snprintf(advice, sizeof(advice), "see kvshelf help serve");
     struct buffer shown = {0};
-    buffer_append_format(&shown, "%s in %s", given, file->path);
+    buffer_append_format(&shown, "%s' in '%s", given, file->path); /* within the message's quotes */
     enum kvs_status status =
         error_set(error, KVS_ERR_USAGE_OPTION, buffer_text(&shown), "serve", advice);
     buffer_done(&shown);
@@ -258,14 +285,26 @@ static enum kvs_status read_file(struct serve_settings *settings, const char *pa
 
 /* ---- Values ----------------------------------------------------------------------------------*/
 
+/* Before all others, so that what is wrong with them is said in the format that was asked for. */
+static enum kvs_status read_log_values(struct serve_settings *s, struct kvs_error *error)
+{
+    static const char *const formats[] = {"text", "json", NULL};
+    static const char *const levels[] = {"debug", "info", "warning", "error", NULL};
+    size_t format = SERVE_LOG_TEXT, level = KVS_LOG_INFO;
+    enum kvs_status status = cli_choice(&s->cli, "log-format", formats, &format, error);
+    if (status == KVS_OK)
+        status = cli_choice(&s->cli, "log-level", levels, &level, error);
+    s->log_format = (enum serve_log_format)format;
+    s->log_level = (enum kvs_log_level)level;
+    return status;
+}
+
 static enum kvs_status read_values(struct serve_settings *s, struct kvs_error *error)
 {
     static const char *const evictions[] = {"prefix", "lru", NULL};
-    static const char *const formats[] = {"text", "json", NULL};
-    static const char *const levels[] = {"debug", "info", "warning", "error", NULL};
     const uint64_t longest_ms = UINT64_C(1000) * SECONDS_MAX;
     const struct cli *cli = &s->cli;
-    size_t eviction = KVS_EVICTION_PREFIX, format = SERVE_LOG_TEXT, level = KVS_LOG_INFO;
+    size_t eviction = KVS_EVICTION_PREFIX;
     enum kvs_status status = cli_count(cli, "port", 0, UINT16_MAX, "", &s->port, error);
     if (status == KVS_OK)
         status = cli_count(cli, "threads", 1, 256, "threads", &s->threads, error);
@@ -284,13 +323,7 @@ static enum kvs_status read_values(struct serve_settings *s, struct kvs_error *e
         status = cli_seconds(cli, "idle-reset", 0, longest_ms, &s->idle_reset_ms, error);
     if (status == KVS_OK)
         status = cli_choice(cli, "eviction", evictions, &eviction, error);
-    if (status == KVS_OK)
-        status = cli_choice(cli, "log-format", formats, &format, error);
-    if (status == KVS_OK)
-        status = cli_choice(cli, "log-level", levels, &level, error);
     s->eviction = (enum kvs_eviction)eviction;
-    s->log_format = (enum serve_log_format)format;
-    s->log_level = (enum kvs_log_level)level;
     s->host = cli_text(cli, "host", "127.0.0.1");
     s->data_dir = cli_text(cli, "data-dir", NULL);
     s->token_file = cli_text(cli, "token-file", NULL);
@@ -324,6 +357,9 @@ enum kvs_status serve_settings_read(struct serve_settings *settings, const struc
     const char *path = cli_text(&settings->cli, "config", NULL);
     if (status == KVS_OK && path != NULL)
         status = read_file(settings, path, error);
+    enum kvs_status of_log = read_log_values(settings, status == KVS_OK ? error : NULL);
+    if (status == KVS_OK)
+        status = of_log;
     return status == KVS_OK ? read_values(settings, error) : status;
 }
 

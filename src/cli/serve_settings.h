@@ -25,10 +25,14 @@ struct serve_settings {
 extern const struct cli_option serve_options[];
 
 /* The settings hold views into the environment and themselves: end them with
- * serve_settings_done(), on failure, too. Errors: KVS_ERR_USAGE_VALUE, KVS_ERR_USAGE_OPTION,
- * KVS_ERR_CONFIG_LOAD, KVS_ERR_NO_MEMORY. */
+ * serve_settings_done(), on failure, too; what was said of the log holds then as well. Errors:
+ * KVS_ERR_USAGE_VALUE, KVS_ERR_USAGE_OPTION, KVS_ERR_CONFIG_LOAD, KVS_ERR_NO_MEMORY. */
 enum kvs_status serve_settings_read(struct serve_settings *settings, const struct cli *cli,
                                     struct kvs_error *error);
 void serve_settings_done(struct serve_settings *settings);
+
+/* Warns of variables whose names are nearly those of options. (Not of all that begin with KVSHELF_:
+ * orchestrators set such variables for a service of this name.) */
+void serve_settings_warn(const struct logger *log);
 
 #endif

@@ -342,7 +342,8 @@ static char *shown_url(const char *url, const char **ret_problem)
                        "(metadata_token_file in a configuration)";
         good = false;
     } else if (good) {
-        *ret_problem = "it is not a URL that libcurl can read";
+        *ret_problem =
+            "it must be the whole address of a server, for example http://127.0.0.1:18000";
     }
     good = good && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK;
     if (good && (curl_url_get(parts, CURLUPART_QUERY, &part, 0) == CURLUE_OK ||
@@ -361,6 +362,16 @@ static char *shown_url(const char *url, const char **ret_problem)
     }
     curl_url_cleanup(parts);
     return shown;
+}
+
+/* What may be a secret is not shown. */
+static enum kvs_status refuse_url(const char *url, const char *problem, struct kvs_error *error)
+{
+    char shown[256] = "(a URL with credentials)";
+    if (strchr(url, '@') == NULL)
+        snprintf(shown, sizeof(shown), "%.*s", (int)strcspn(url, "?#"), url);
+    return error_set(error, KVS_ERR_CONFIG_VALUE, shown[0] == '\0' ? "(empty)" : shown,
+                     "metadata_server_url", problem);
 }
 
 static void strip_slashes(char *url)
@@ -426,7 +437,7 @@ enum kvs_status remote_http_open(const char *url, const char *token_file,
     http->authorities = http->tls ? find_authorities() : NULL;
     http->shown = shown_url(url, &problem);
     if (http->shown == NULL && problem != NULL)
-        status = error_set(error, KVS_ERR_CONFIG_VALUE, "the URL", "metadata_server_url", problem);
+        status = refuse_url(url, problem, error);
     else if (http->base == NULL || http->shown == NULL)
         status = error_set(error, KVS_ERR_NO_MEMORY, "opening a metadata client");
     else

@@ -228,7 +228,7 @@ static void test_a_server_with_a_token(void **state)
     live_server_start(&server);
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
     write_server_config(server.url, "");
-    EXPECT(PROGRAM("doctor"), 1, "error    server", "refused the token", "->");
+    EXPECT(PROGRAM("doctor"), 1, "error    server", "lets nobody in without its token", "->");
     snprintf(path, sizeof(path), "%s/token", dir);
     FILE *file = fopen(path, "w");
     assert_non_null(file);

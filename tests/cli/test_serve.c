@@ -219,7 +219,10 @@ static void wrong_starts_are_one_sentence(void **state)
         {"--token-file", "@empty-token", "empty", 1},
         {"--data-dir", "@a-file", "a-file", 1},
         {"--config", "/nonexistent", "Failed to load config from /nonexistent", 1},
+        {"--config", "@bad.json", "Unknown option 'prot' in '", 2},
         {"--config", "@bad.json", "bad.json' for kvshelf serve: did you mean 'port'?", 2},
+        {"--persistence-path", "/x", "'--persistence-path' for kvshelf serve: --data-dir DIR", 2},
+        {"--save-interval", "60", "'--save-interval' for kvshelf serve: --data-dir DIR", 2},
         {"--config", "@bad-value.json", "Option --lease (lease in ", 2},
         {"--config", "@bad-value.json", "bad-value.json) cannot be 'soon'", 2},
         {"--config", "@bad-type.json", "bad-type.json) cannot be 'a list'", 2},
@@ -273,6 +276,48 @@ static void a_wrong_variable_is_named(void **state)
             fail_msg("'%s' is not in %s", cases[i].says, buffer_text(&result.err));
         program_done(&result);
     }
+}
+
+static void a_variable_that_is_nearly_one_of_its_own_is_named(void **state)
+{
+    (void)state;
+    /* Kubernetes sets the last two for a service of this name. */
+    struct serving running =
+        serving_start((const char *const[]){"--port", "0", NULL},
+                      (const char *const[]){"KVSHELF_DATADIR=/x", "KVSHELF_THREADS=1",
+                                            "KVSHELF_SERVICE_HOST=10.0.0.1",
+                                            "KVSHELF_PORT_18000_TCP=tcp://10.0.0.1:18000", NULL});
+    kill(running.pid, SIGTERM);
+    assert_int_equal(serving_wait_end(&running), 0);
+    const char *said = strstr(buffer_text(&running.said), "Unknown variable");
+    assert_non_null(said);
+    assert_non_null(strstr(said, "Unknown variable 'KVSHELF_DATADIR' is ignored; did you mean "
+                                 "'KVSHELF_DATA_DIR'?\n"));
+    assert_null(strstr(said + 1, "Unknown variable"));
+    serving_done(&running);
+}
+
+/* Whoever reads the log as JSON finds there why the server is not up. */
+static void a_failed_start_is_said_in_the_format_asked_for(void **state)
+{
+    (void)state;
+    struct program_result result =
+        PROGRAM("serve", "--port", "0", "--log-format", "json", "--host", "0.0.0.0");
+    assert_int_equal(result.exit_code, 1);
+    assert_memory_equal(buffer_text(&result.err), "{\"time\":\"", 9);
+    assert_non_null(strstr(buffer_text(&result.err),
+                           "\"level\":\"error\",\"message\":\"Listening on 0.0.0.0 needs a token"));
+    assert_non_null(strstr(buffer_text(&result.err), "(see: kvshelf explain KVS-602)\"}\n"));
+    program_done(&result);
+    result = PROGRAM("serve", "--log-format", "json", "--port", "x");
+    assert_int_equal(result.exit_code, 2);
+    assert_memory_equal(buffer_text(&result.err), "{\"time\":\"", 9);
+    program_done(&result);
+    write_file("bad-syntax.json", "{");
+    result = PROGRAM("serve", "--log-format", "json", "--config", in_place("bad-syntax.json"));
+    assert_int_equal(result.exit_code, 1);
+    assert_memory_equal(buffer_text(&result.err), "{\"time\":\"", 9);
+    program_done(&result);
 }
 
 static void another_address_needs_a_token_or_a_decision(void **state)
@@ -335,6 +380,8 @@ int main(void)
         cmocka_unit_test(the_service_manager_is_told),
         cmocka_unit_test(wrong_starts_are_one_sentence),
         cmocka_unit_test(a_wrong_variable_is_named),
+        cmocka_unit_test(a_variable_that_is_nearly_one_of_its_own_is_named),
+        cmocka_unit_test(a_failed_start_is_said_in_the_format_asked_for),
         cmocka_unit_test(another_address_needs_a_token_or_a_decision),
         cmocka_unit_test(flags_go_before_the_environment_before_the_file),
     };

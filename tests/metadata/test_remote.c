@@ -403,7 +403,15 @@ static void test_urls_that_cannot_be(void **state)
         struct kvs_error error;
         assert_int_equal(probe(secrets[i], NULL, &error), KVS_ERR_CONFIG_VALUE);
         assert_non_null(strstr(error.message, "percent-encode the password (/ is %2F)"));
+        assert_null(strstr(error.message, secrets[i] + strlen("http://")));
     }
+    struct kvs_error error;
+    probe("http://", NULL, &error);
+    assert_string_equal(error.message,
+                        "Invalid config value http:// for metadata_server_url: it must be the "
+                        "whole address of a server, for example http://127.0.0.1:18000");
+    probe("http://h?token=s3cret", NULL, &error);
+    assert_null(strstr(error.message, "s3cret"));
 }
 
 /* ---- The server comes and goes -------------------------------------------------------------- */
