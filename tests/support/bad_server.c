@@ -108,8 +108,10 @@ static void *serve(void *arg)
             break;
     }
     free(request);
+    pthread_mutex_lock(&c->bad->mutex); /* bad_server_say() may be using it */
     atomic_store(&c->bad->sockets[c->number], -1);
     close(c->fd);
+    pthread_mutex_unlock(&c->bad->mutex);
     free(c);
     return NULL;
 }
@@ -187,6 +189,7 @@ void bad_server_last_request(struct bad_server *bad, char request[BAD_REQUEST_MA
 void bad_server_say(struct bad_server *bad, const char *bytes)
 {
     size_t n = atomic_load(&bad->connections);
+    pthread_mutex_lock(&bad->mutex);
     for (size_t i = 0; i < n; i++) {
         int fd = atomic_load(&bad->sockets[i]), unsent = 1;
         if (fd < 0)
@@ -196,6 +199,7 @@ void bad_server_say(struct bad_server *bad, const char *bytes)
             if (ioctl(fd, SIOCOUTQ, &unsent) != 0 || (unsent > 0 && poll(NULL, 0, 1) != 0))
                 fail_msg("what was said did not arrive");
     }
+    pthread_mutex_unlock(&bad->mutex);
 }
 
 const char *bad_answer(int status, const char *body)

@@ -30,7 +30,7 @@ struct bad_server {
     size_t step_count;
     _Atomic size_t requests;    /* received whole */
     _Atomic size_t connections; /* accepted */
-    pthread_mutex_t mutex;      /* of last_request */
+    pthread_mutex_t mutex;      /* of last_request, and of closing a socket */
     char last_request[BAD_REQUEST_MAX];
     char url[64];
 
