@@ -50,9 +50,39 @@ for option in ${options:-none}; do
     fi
 done
 
+# The session in docs/protocol.md is what a new server answers (generations apart, which follow the clock).
+session=$(mktemp -d)
+sed -n '/^### A session/,/^### Reasons/p' docs/protocol.md | sed -n '/^```console/,/^```$/p' | grep -v '^```' >"$session/said"
+if [ "$(grep -c '^\$ curl ' "$session/said")" -lt 5 ]; then
+    echo "FAILED: found no session in docs/protocol.md"
+    failures=$((failures + 1))
+elif command -v curl >/dev/null; then
+    "$2/kvshelf" serve --port 0 2>"$session/log" &
+    server=$!
+    trap 'kill $server 2>/dev/null; rm -rf "$session"' EXIT
+    port=
+    while [ -z "$port" ] && kill -0 $server 2>/dev/null; do
+        port=$(sed -n 's/.* listens on .*:\([0-9]*\) with .*/\1/p' "$session/log")
+    done
+    grep '^\$ ' "$session/said" | sed 's/^\$ //' | while read -r command; do
+        echo "\$ $command"
+        (unset http_proxy; eval "$(echo "$command" | sed "s/^curl/curl -s/; s/:18000/:$port/")")
+        echo
+    done | sed '/^$/d' >"$session/heard"
+    kill $server
+    wait $server || true
+    for each in said heard; do
+        sed 's/"generations":\[[0-9,]*\]/"generations":[]/' "$session/$each" >"$session/$each.plain"
+    done
+    if ! diff "$session/said.plain" "$session/heard.plain"; then
+        echo "FAILED: docs/protocol.md shows another session (<) than was heard (>)"
+        failures=$((failures + 1))
+    fi
+fi
+
 # The links part can fail.
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work" "$session"' EXIT
 printf '[a](https://example.org) [b](absent.md#part) [c](.)\n' >"$work/x.md"
 if [ "$(broken_links "$work/x.md")" != "$work/x.md: absent.md" ]; then
     echo "FAILED: a link that leads nowhere was not found"
