@@ -99,6 +99,33 @@ enum kvs_status namespaces_read(const struct buffer *status_body, namespace_row_
     return status;
 }
 
+void server_facts_read(const struct buffer *status_body, struct server_facts *ret_facts)
+{
+    struct buffer unescaped = {0};
+    struct json_reader json;
+    struct json_text name, text;
+    struct server_facts facts = {0};
+    json_reader_init(&json, status_body->data, status_body->length, &unescaped, JSON_DEPTH);
+    bool going = json_object_begin(&json);
+    while (going && json_object_next(&json, &name)) {
+        bool keeps = true;
+        if (json_text_is(name, "version") && json_string(&json, &text))
+            snprintf(facts.version, sizeof(facts.version), "%.*s", (int)text.length, text.text);
+        else if (json_text_is(name, "time_ms"))
+            going = json_uint64(&json, &facts.time_ms);
+        else if (json_text_is(name, "ready"))
+            going = json_bool(&json, &facts.ready);
+        else if (json_text_is(name, "kept") && json_peek(&json) == JSON_BOOL)
+            going = json_bool(&json, &keeps);
+        else
+            going = json_skip(&json);
+        facts.forgets = facts.forgets || !keeps;
+    }
+    buffer_done(&unescaped);
+    text_one_line(facts.version);
+    *ret_facts = facts;
+}
+
 /* ---- Printing --------------------------------------------------------------------------------*/
 
 static void print_heading(void)

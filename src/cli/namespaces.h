@@ -14,6 +14,17 @@ typedef enum kvs_status (*namespace_row_fn)(void *arg, const struct namespace_ro
 enum kvs_status namespaces_read(const struct buffer *status_body, namespace_row_fn each, void *arg,
                                 struct kvs_error *error);
 
+/* What /api/status says of the server itself. */
+enum { SERVER_VERSION_MAX = 32 };
+struct server_facts {
+    char version[SERVER_VERSION_MAX]; /* "": it says none */
+    uint64_t time_ms;                 /* its clock; 0: not said */
+    bool ready;                       /* its catalogs are loaded */
+    bool forgets;                     /* it says that it keeps no catalogs */
+};
+/* What cannot be read is left as not said. */
+void server_facts_read(const struct buffer *status_body, struct server_facts *ret_facts);
+
 /* kvshelf stat URL. Returns an exit code. */
 struct cli;
 int namespaces_stat(const struct cli *cli, const char *url, const char *token_file);

@@ -1,26 +1,32 @@
 /* kvshelf get, set and delete: one page through the store that a configuration describes, for
- * looking and for repair. The identity of the engine (model, dtype, layout) is not stated, which
- * matches any. */
+ * looking and for repair. get and delete open the store to inspect, so that they create nothing.
+ *
+ * The identity (model, dtype, layout) is compared here, as far as the configuration states it: an
+ * engine states more, and a store that stated a part would be taken for another model's. */
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
+#include "cli/namespace_find.h"
 #include "cli/output.h"
+#include "cli/waiting.h"
 #include "store/config.h"
-#include "store/identity.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct page {
     const struct cli *cli;
     const char *command, *key;
+    bool writes;     /* it may create the namespace and the page file */
     bool unverified; /* a page without a checksum is there, too */
     struct store_config config;
     struct kvs_store *store;
@@ -41,9 +47,10 @@ static enum kvs_status read_options(struct page *page, struct kvs_error *error)
     options.file_path_prefix = "";
     status = cli_bytes(cli, "bytes-per-page", 1, UINT64_C(1) << 30, &options.bytes_per_page, error);
     if (status == KVS_OK && !cli_has(cli, "bytes-per-page"))
-        status = error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
-                           "give --bytes-per-page N, which the engine logs at start and kvshelf "
-                           "stat shows");
+        status =
+            error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
+                      "give --bytes-per-page N, which kvshelf stat shows (of SGLang's own class: "
+                      "file_size / num_pages, which the engine logs at start)");
     if (status == KVS_OK)
         status = config_copy(&page->config, &options, error);
     const char *path = cli_text(cli, "config", NULL);
@@ -53,56 +60,110 @@ static enum kvs_status read_options(struct page *page, struct kvs_error *error)
     if (status == KVS_OK && path == NULL)
         status = error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
                            "give --config FILE, or set " CONFIG_PATH_VARIABLE);
+    if (status == KVS_OK)
+        status = config_check_ranks(&page->config.options, error);
     return status;
 }
 
-/* An index that lives in the memory of an engine cannot be looked into, and a file that is not
- * there would be created. */
-static enum kvs_status check_place(struct page *page, bool writes, struct kvs_error *error)
+/* An index that lives in the memory of an engine cannot be looked into. */
+static enum kvs_status check_place(const struct kvs_store_options *options, struct kvs_error *error)
+{
+    if (options->metadata_server_url != NULL || options->metadata_dir != NULL)
+        return KVS_OK;
+    return error_set(error, KVS_ERR_CONFIG_VALUE, "(none)", "metadata_dir",
+                     "the index of this configuration is in the memory of the engine, where "
+                     "no command can look; metadata_dir or metadata_server_url would show it");
+}
+
+/* Is the namespace there, and is it of this configuration? */
+static enum kvs_status check_namespace(const struct page *page, struct kvs_error *error)
 {
     const struct kvs_store_options *options = &page->config.options;
-    if (options->metadata_server_url == NULL && options->metadata_dir == NULL)
-        return error_set(error, KVS_ERR_CONFIG_VALUE, "(none)", "metadata_dir",
-                         "the index of this configuration is in the memory of the engine, where "
-                         "no command can look; metadata_dir or metadata_server_url would show it");
-    if (writes)
-        return KVS_OK;
-    struct buffer path = {0};
-    identity_path(options, identity_rank(options, identity_replicated(options, true, false)), NULL,
-                  &path);
-    enum kvs_status status = KVS_OK;
-    if (path.failed)
-        status = error_set(error, KVS_ERR_NO_MEMORY, "opening the page file");
-    else if (access(buffer_text(&path), F_OK) != 0)
-        status = error_set(error, KVS_ERR_FILE_OPEN, buffer_text(&path), strerror(errno));
-    buffer_done(&path);
+    enum namespace_presence presence = NAMESPACE_UNKNOWN;
+    uint64_t num_pages = 0;
+    enum kvs_status status =
+        config_check_geometry("kv", options->bytes_per_page, options->file_size, &num_pages, error);
+    if (status == KVS_OK)
+        status = namespace_find(options, num_pages, &presence, error);
+    if (status == KVS_OK && presence == NAMESPACE_ABSENT && !page->writes)
+        status = namespace_none(options, error);
     return status;
 }
 
-static enum kvs_status open_store(struct page *page, bool writes, struct kvs_error *error)
+/* The store as page->config says; a lookup takes the time that any other question has. */
+static enum kvs_status open_as_configured(struct page *page, struct kvs_error *error)
+{
+    const struct kvs_store_options *options = &page->config.options;
+    const struct store_parts parts = {.exists_timeout_ms =
+                                          (uint64_t)(options->client_timeout * 1000 + 0.5)};
+    enum kvs_status status = store_open(options, &parts, &page->store, error);
+    if (options->inspect &&
+        (status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER))
+        status = namespace_none(options, error);
+    return status;
+}
+
+static enum kvs_status open_checked(struct page *page, struct kvs_error *error)
 {
     struct kvs_store_options *options = &page->config.options;
-    enum kvs_status status = read_options(page, error);
-    if (status == KVS_OK)
-        status = check_place(page, writes, error);
+    enum kvs_status status = check_namespace(page, error);
     if (status != KVS_OK)
         return status;
     options->model = options->revision = options->dtype = options->layout = NULL;
+    options->inspect = !page->writes;
+    options->exists_cache_ms = 0; /* with it a lookup leases pages that have no checksum */
     if (page->unverified)
         options->verify = KVS_VERIFY_IF_KNOWN;
     page->length = (size_t)options->bytes_per_page;
     page->bytes = aligned_alloc(4096, (page->length + 4095) & ~(size_t)4095); /* for O_DIRECT */
     if (page->bytes == NULL)
         return error_set(error, KVS_ERR_NO_MEMORY, "reading a page");
-    return kvs_store_open(options, &page->store, error);
+    return open_as_configured(page, error);
+}
+
+/* "waiting for ..."; empty when there is nobody to wait for, or programs read what is said. */
+static void name_whom_it_waits_for(const struct page *page, struct buffer *out)
+{
+    const struct kvs_store_options *options = &page->config.options;
+    char *url = NULL;
+    if (options->metadata_server_url != NULL && !cli_json(page->cli))
+        url = config_shown_url(options->metadata_server_url);
+    if (url != NULL)
+        buffer_append_format(out, "waiting for metadata server %s, %g s at most (client_timeout)",
+                             url, options->client_timeout);
+    free(url);
+}
+
+static enum kvs_status open_store(struct page *page, struct kvs_error *error)
+{
+    enum kvs_status status = read_options(page, error);
+    if (status == KVS_OK)
+        status = check_place(&page->config.options, error);
+    if (status != KVS_OK)
+        return status;
+    struct buffer line = {0};
+    struct waiting waiting;
+    name_whom_it_waits_for(page, &line);
+    waiting_begin(&waiting, line.length == 0 ? NULL : buffer_text(&line));
+    status = open_checked(page, error);
+    waiting_end(&waiting);
+    buffer_done(&line);
+    return status;
 }
 
 /* What came of it, for people and for programs. */
 static enum kvs_status print_result(const struct page *page, const char *result, const char *words,
                                     struct kvs_error *error)
 {
+    struct kvs_pool_info info = {0};
+    kvs_store_pool_info(page->store, KVS_POOL_KV, &info);
     if (!cli_json(page->cli)) {
         puts(words);
+        if (page->writes && info.created)
+            printf("created namespace '%s' of rank %" PRIu32 ", which was not there: %s page%s of "
+                   "%s in %s\n",
+                   info.ns, info.rank, COUNT(info.num_pages), info.num_pages == 1 ? "" : "s",
+                   BYTES(info.bytes_per_page), info.file_path);
         return KVS_OK;
     }
     struct buffer out = {0};
@@ -111,6 +172,8 @@ static enum kvs_status print_result(const struct page *page, const char *result,
     json_member_text(&json, "key", page->key);
     json_member_text(&json, "result", result);
     json_member_uint64(&json, "bytes_per_page", page->length);
+    if (page->writes)
+        json_member_bool(&json, "created_namespace", info.created);
     json_write_object_end(&json);
     enum kvs_status status = output_buffer(stdout, &out, error);
     buffer_done(&out);
@@ -187,6 +250,31 @@ static const char *why_missed(const struct kvs_store_stats *stats)
                                           : "it was refused";
 }
 
+/* A page that nothing can verify is absent to a store that verifies: is it there to one that does
+ * not? Ends the store that was open. */
+static bool is_unverifiable(struct page *page)
+{
+    struct kvs_error error;
+    bool there = false;
+    page->store = kvs_store_close(page->store);
+    if (page->config.options.verify != KVS_VERIFY_REQUIRED)
+        return false;
+    page->config.options.verify = KVS_VERIFY_IF_KNOWN;
+    if (open_as_configured(page, &error) == KVS_OK)
+        kvs_store_batch_contains(page->store, KVS_POOL_KV, 1, &page->key, &there);
+    return there;
+}
+
+static enum kvs_status say_missed(struct page *page, const struct kvs_store_stats *stats,
+                                  struct kvs_error *error)
+{
+    const char *reason = why_missed(stats);
+    if (stats->missed_absent > 0 && is_unverifiable(page))
+        reason = "the index has the key, but no checksum, as SGLang's own class states none: "
+                 "nothing can verify the page, and verify is required";
+    return error_set(error, KVS_ERR_PAGE_MISSED, page->key, reason);
+}
+
 static int run_get(const struct cli *cli)
 {
     struct page page = {.cli = cli, .command = "get", .key = cli_argument(cli, 0)};
@@ -203,13 +291,12 @@ static int run_get(const struct cli *cli)
                     &error);
         return cli_fail(cli, &error);
     }
-    enum kvs_status status = open_store(&page, false, &error);
+    enum kvs_status status = open_store(&page, &error);
     if (status == KVS_OK) {
         void *buffer = page.bytes;
         kvs_store_batch_get(page.store, KVS_POOL_KV, 1, &page.key, &buffer, &loaded);
         kvs_store_get_stats(page.store, &stats);
-        status = loaded ? write_bytes(&page, &error)
-                        : error_set(&error, KVS_ERR_PAGE_MISSED, page.key, why_missed(&stats));
+        status = loaded ? write_bytes(&page, &error) : say_missed(&page, &stats, &error);
     }
     if (status == KVS_OK && cli_json(cli))
         status = print_result(&page, "read", "", &error);
@@ -229,11 +316,11 @@ static const char *why_not_stored(const struct kvs_store_stats *stats)
 
 static int run_set(const struct cli *cli)
 {
-    struct page page = {.cli = cli, .command = "set", .key = cli_argument(cli, 0)};
+    struct page page = {.cli = cli, .command = "set", .key = cli_argument(cli, 0), .writes = true};
     struct kvs_error error;
     struct kvs_store_stats stats;
     bool stored = false;
-    enum kvs_status status = open_store(&page, true, &error);
+    enum kvs_status status = open_store(&page, &error);
     if (status == KVS_OK)
         status = read_bytes(&page, &error);
     if (status == KVS_OK) {
@@ -259,7 +346,7 @@ static int run_delete(const struct cli *cli)
         .cli = cli, .command = "delete", .key = cli_argument(cli, 0), .unverified = true};
     struct kvs_error error;
     bool present = false;
-    enum kvs_status status = open_store(&page, false, &error);
+    enum kvs_status status = open_store(&page, &error);
     if (status == KVS_OK) {
         kvs_store_batch_contains(page.store, KVS_POOL_KV, 1, &page.key, &present);
         status = kvs_store_delete(page.store, KVS_POOL_KV, 1, &page.key, &error);
@@ -275,12 +362,16 @@ static int run_delete(const struct cli *cli)
 /* clang-format off */
 #define PLACE_OPTIONS                                                                              \
     {"bytes-per-page", "BYTES",                                                                    \
-     "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "      \
-     "layouts. Required."},                                                                        \
+     "Bytes behind one key, as kvshelf stat shows them; of K or V alone in page_first layouts. "\
+         "A namespace of SGLang's own class has not stated them: file_size / num_pages, which "     \
+         "the engine logs at start. Required."},                                                                        \
     ENGINE_OPTIONS
 /* clang-format on */
 
 #define ABOUT_KEYS                                                                                 \
+    "model, revision, dtype and layout, where the configuration states them, must be those of "    \
+    "the "                                                                                         \
+    "pages that are there.\n\n"                                                                    \
     "The key is as the index has it: of models whose K and V are apart it ends in -k or -v. The "  \
     "index must be where another process can reach it: behind metadata_server_url, or in "         \
     "metadata_dir while no engine uses it."
@@ -301,7 +392,10 @@ const struct cli_command cli_get = {
     .name = "get",
     .arguments = "KEY",
     .summary = "the bytes of one page",
-    .about = "Reads the page of a key and verifies it, as an engine does.\n\n" ABOUT_KEYS,
+    .about = "Reads the page of a key and verifies it, as an engine does. Where there is no such "
+             "namespace or page file it says so and makes none; a page that holds other bytes than "
+             "were confirmed is left as it is. To the order of eviction it is a use of the "
+             "page.\n\n" ABOUT_KEYS,
     .examples = "kvshelf get \"$KEY-k\" --bytes-per-page 4194304 --output k.bin\n"
                 "kvshelf get \"$KEY\" --config f.json --bytes-per-page 4497408 --mla | sha256sum",
     .exit_codes = "0  the page was written out\n1  it is not there, or failed\n2  wrong arguments",
@@ -317,7 +411,10 @@ const struct cli_command cli_set = {
     .arguments = "KEY",
     .summary = "store one page under a key",
     .about =
-        "Stores one page. A key that is present keeps its bytes: delete it first.\n\n" ABOUT_KEYS,
+        "Stores one page. A key that is present keeps its bytes: delete it first. A namespace or a "
+        "page file that is not there is made, as by an engine that starts, and a new namespace is "
+        "said: if --bytes-per-page or file_size was wrong, drop it with kvshelf namespaces drop, "
+        "as the engine will be refused.\n\n" ABOUT_KEYS,
     .examples = "kvshelf set \"$KEY-k\" --bytes-per-page 4194304 --input k.bin\n"
                 "head -c 4096 /dev/urandom | kvshelf set trial --config f.json --bytes-per-page 4K",
     .exit_codes = "0  the page is there\n1  it was not stored\n2  wrong arguments",
@@ -334,9 +431,10 @@ const struct cli_command cli_delete = {
     .summary = "delete one page",
     .about = "Takes a key out of the index; its page is given to another key when nobody can be "
              "reading it any more, and says whether it was there. One that was not is no "
-             "failure.\n\n" ABOUT_KEYS,
+             "failure; a namespace that is not there is one, and none is made.\n\n" ABOUT_KEYS,
     .examples = "kvshelf delete \"$KEY-k\" --bytes-per-page 4194304",
-    .exit_codes = "0  the key is not there (any more)\n1  failed\n2  wrong arguments",
+    .exit_codes = "0  the key is not there (any more)\n"
+                  "1  there is no such namespace, or it failed\n2  wrong arguments",
     .options = delete_options,
     .arguments_min = 1,
     .arguments_max = 1,

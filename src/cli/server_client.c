@@ -14,6 +14,7 @@ enum {
 
 struct server_client {
     struct remote_transport *transport;
+    uint64_t timeout_ms;
 };
 
 bool server_client_is_url(const char *argument)
@@ -32,8 +33,14 @@ enum kvs_status server_client_open(const char *url, const char *token_file,
         free(client);
         return status;
     }
+    client->timeout_ms = SERVER_CLIENT_TIMEOUT_S * 1000;
     *ret_client = client;
     return KVS_OK;
+}
+
+void server_client_limit(struct server_client *client, uint64_t timeout_ms)
+{
+    client->timeout_ms = timeout_ms;
 }
 
 struct server_client *server_client_close(struct server_client *client)
@@ -52,7 +59,7 @@ enum kvs_status server_client_ask(struct server_client *client, const char *path
         .path = path,
         .body = body,
         .body_bytes = body == NULL ? 0 : strlen(body),
-        .timeout_ms = SERVER_CLIENT_TIMEOUT_S * 1000,
+        .timeout_ms = client->timeout_ms,
         .answer_max_bytes = ANSWER_MAX_BYTES,
     };
     int http_status = 0;

@@ -5,7 +5,7 @@
 #include "base/buffer.h"
 #include "kvshelf/kvshelf.h"
 
-enum { SERVER_CLIENT_TIMEOUT_S = 30 };
+enum { SERVER_CLIENT_TIMEOUT_S = 30 }; /* of each request, unless limited to less */
 
 struct server_client;
 
@@ -16,6 +16,8 @@ bool server_client_is_url(const char *argument);
  * KVS_ERR_TOKEN_FILE, KVS_ERR_TOKEN_FILE_MISSING, KVS_ERR_NO_MEMORY. */
 enum kvs_status server_client_open(const char *url, const char *token_file,
                                    struct server_client **ret_client, struct kvs_error *error);
+/* How long each request may take from now on. */
+void server_client_limit(struct server_client *client, uint64_t timeout_ms);
 /* NULL allowed; returns NULL. */
 struct server_client *server_client_close(struct server_client *client);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "metadata/namespace_row.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,26 +175,17 @@ enum kvs_status entry_create(const struct registry_options *options, const struc
 
 /* ---- Identity ----*/
 
-/* "262144", or words where the number was never stated. */
-static const char *stated(uint64_t number, struct number_text *text)
-{
-    *text = number_text_of((long long)number);
-    return number == 0 ? "an unstated number of" : text->text;
-}
-
 enum kvs_status entry_match(const struct registry_entry *entry, uint64_t num_pages,
                             uint64_t bytes_per_page, const char *fingerprint,
                             struct kvs_error *error)
 {
-    bool pages_differ = num_pages != 0 && num_pages != entry->num_pages;
-    bool bytes_differ = bytes_per_page != 0 && entry->bytes_per_page != 0 &&
-                        bytes_per_page != entry->bytes_per_page;
-    if (pages_differ || bytes_differ) {
-        struct number_text held, asked, asked_pages;
-        return error_set(error, KVS_ERR_GEOMETRY_DIFFERS, NUM(entry->rank), entry->ns,
-                         NUM(entry->num_pages), stated(entry->bytes_per_page, &held),
-                         stated(num_pages, &asked_pages), stated(bytes_per_page, &asked));
-    }
+    const struct namespace_row held = {.rank = entry->rank,
+                                       .num_pages = entry->num_pages,
+                                       .bytes_per_page = entry->bytes_per_page};
+    enum kvs_status status =
+        namespace_row_match(&held, entry->ns, num_pages, bytes_per_page, error);
+    if (status != KVS_OK)
+        return status;
     if (fingerprint != NULL && fingerprint[0] != 0 && entry->fingerprint[0] != 0 &&
         strcmp(fingerprint, entry->fingerprint) != 0)
         return error_set(error, KVS_ERR_FINGERPRINT_DIFFERS, NUM(entry->rank), entry->ns,

@@ -17,4 +17,10 @@ struct namespace_row {
  * fingerprint, pages (free, reserved, committed, retired) and committed_bytes. */
 void namespace_row_write(struct json_writer *json, const struct namespace_row *row);
 
+/* Whether it has the geometry asked for; 0, on either side, was not stated and matches anything.
+ * `ns` is its name as a text. Errors: KVS_ERR_GEOMETRY_DIFFERS. */
+enum kvs_status namespace_row_match(const struct namespace_row *row, const char *ns,
+                                    uint64_t num_pages, uint64_t bytes_per_page,
+                                    struct kvs_error *error);
+
 #endif

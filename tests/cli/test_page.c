@@ -1,6 +1,7 @@
 /* kvshelf get, set and delete as a user runs them (the program, real) against kvshelf serve (real,
  * in this process), and over a kept index without a server. */
 #include "base/clock.h"
+#include "support/bad_server.h"
 #include "support/live_server.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
@@ -104,7 +105,8 @@ static void come_and_go(void)
     expect(RUN("delete", "trial"), 0, "was not there\n");
     expect(RUN("get", "trial"), 1, "the index does not have the key");
     expect(RUN("set", "t", "--input", page, "--json"), 0,
-           "{\"key\":\"t\",\"result\":\"stored\",\"bytes_per_page\":4096}\n");
+           "{\"key\":\"t\",\"result\":\"stored\",\"bytes_per_page\":4096,"
+           "\"created_namespace\":false}\n");
     expect(RUN("set", "t", "--input", page, "--json"), 0, "\"result\":\"present\"");
     expect(RUN("get", "t", "--output", copy, "--json"), 0, "\"result\":\"read\"");
     assert_same_file(page, copy);
@@ -117,7 +119,9 @@ static void come_and_go(void)
 static void test_over_a_server(void **state)
 {
     (void)state;
-    expect(RUN("get", "trial"), 1, "pages.0.bin: No such file"); /* nothing is made to look */
+    expect(RUN("set", "trial", "--input", page), 0,
+           "stored\ncreated namespace 'kv' of rank 0, which was not there: 16 pages of 4 KiB in ");
+    expect(RUN("delete", "trial"), 0, "deleted\n");
     come_and_go();
     assert_int_equal(live_server_counts(&server, 0, "kv").committed, 0);
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
@@ -141,14 +145,99 @@ static void test_over_a_kept_index(void **state)
     come_and_go();
 }
 
-/* An engine that has stated its model does not keep this one out. */
+/* With a size or a rank mistyped a look that created something would keep the engine out. */
+static void test_a_look_creates_nothing(void **state)
+{
+    (void)state;
+    static const char *const looks[] = {"get", "delete"};
+    char index[TEMP_DIR_MAX + 16], pages[TEMP_DIR_MAX + 16];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    snprintf(pages, sizeof(pages), "%s/pages.0.bin", dir);
+    for (size_t i = 0; i < 2; i++) {
+        write_config("metadata_server_url", server.url);
+        expect(RUN(looks[i], "k"), 1, "There is no namespace 'kv' of rank 0 in http://127.0.0.1:");
+        expect(RUN(looks[i], "k", "--pp-size", "2"), 1, "no namespace 'kv@pp0of2' of rank 0 in");
+        assert_null(registry_lock(server.registry, 0, "kv", 2));
+        write_config("metadata_dir", index);
+        expect(RUN(looks[i], "k"), 1, "There is no namespace 'kv' of rank 0 in /");
+        assert_int_equal(access(index, F_OK), -1);
+    }
+    assert_int_equal(access(pages, F_OK), -1);
+    expect(RUN("set", "k", "--input", page), 0, "created namespace");
+    for (size_t i = 0; i < 2; i++)
+        expect(RUN(looks[i], "k", "--tp-rank", "1", "--tp-size", "2"), 1,
+               "There is no namespace 'kv' of rank 1 in /");
+    assert_int_equal(unlink(pages), 0);
+    expect(RUN("get", "k"), 1, "pages.0.bin: No such file");
+    assert_int_equal(access(pages, F_OK), -1);
+}
+
+/* Live pages that are looked for in the file of another deployment. */
+static void test_a_look_reports_no_damage(void **state)
+{
+    (void)state;
+    expect(RUN("set", "k", "--input", page), 0, "stored");
+    char from[TEMP_DIR_MAX + 16], to[TEMP_DIR_MAX + 16];
+    snprintf(from, sizeof(from), "%s/pages.0.bin", dir);
+    snprintf(to, sizeof(to), "%s/away", dir);
+    assert_int_equal(rename(from, to), 0);
+    FILE *other = fopen(from, "w");
+    assert_non_null(other);
+    assert_int_equal(ftruncate(fileno(other), 65536), 0);
+    assert_int_equal(fclose(other), 0);
+    expect(RUN("get", "k"), 1, "it holds other bytes than were confirmed");
+    assert_int_equal(live_server_counts(&server, 0, "kv").committed, 1);
+    assert_int_equal(rename(to, from), 0);
+    expect(RUN("get", "k", "--output", copy), 0, "");
+    assert_same_file(page, copy);
+}
+
+/* An engine states more than its configuration: what both state must agree. */
 static void test_beside_an_engine(void **state)
 {
     (void)state;
     struct kvs_error error;
-    assert_int_equal(
-        registry_initialize(server.registry, 0, "kv", 16, PAGE_BYTES, "model=m;", &error), KVS_OK);
+    assert_int_equal(registry_initialize(server.registry, 0, "kv", 16, PAGE_BYTES,
+                                         "model=m;dtype=bf16;pairs=1;bytes_per_page=4096", &error),
+                     KVS_OK);
     come_and_go();
+    assert_int_equal(registry_initialize(server.registry, 1, "kv", 16, PAGE_BYTES,
+                                         "model=other;dtype=bf16;", &error),
+                     KVS_OK);
+    static const char *const commands[] = {"get", "set", "delete"};
+    for (size_t i = 0; i < 3; i++)
+        expect(RUN(commands[i], "k", "--tp-rank", "1", "--tp-size", "2"), 1,
+               "Rank 1 namespace 'kv' holds pages of 'model=other;dtype=bf16;', not of 'model=m;'");
+
+    char index[TEMP_DIR_MAX + 16];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    write_config("metadata_dir", index);
+    const struct registry_options kept = {.dir = index};
+    struct registry *registry;
+    assert_int_equal(registry_open(&kept, &registry, &error), KVS_OK);
+    assert_int_equal(registry_initialize(registry, 0, "kv", 16, PAGE_BYTES, "model=other;", &error),
+                     KVS_OK);
+    registry_close(registry);
+    for (size_t i = 0; i < 3; i++)
+        expect(RUN(commands[i], "k"), 1, "holds pages of 'model=other;', not of 'model=m;'");
+}
+
+/* Takes requests and answers none. */
+static void test_a_server_that_hangs(void **state)
+{
+    (void)state;
+    static struct bad_server bad;
+    const struct bad_step steps[] = {{"", BAD_HANGS}};
+    char line[128];
+    bad_server_start(&bad, steps, 1);
+    write_config("metadata_server_url", bad.url);
+    snprintf(line, sizeof(line), "kvshelf: waiting for metadata server %s, 2 s at most", bad.url);
+    struct program_result result = RUN("get", "k");
+    assert_int_equal(result.exit_code, 1);
+    assert_non_null(strstr(buffer_text(&result.err), line));
+    assert_non_null(strstr(buffer_text(&result.err), "did not answer within 2"));
+    program_done(&result);
+    bad_server_stop(&bad);
 }
 
 /* As a client of the original protocol does, which knows no checksums. */
@@ -173,7 +262,8 @@ static void confirm_without_checksum(struct registry *registry, const char *text
  * page until it is deleted. */
 static void expect_deletable(const char *key)
 {
-    expect(RUN("get", key, "--output", copy), 1, "the index does not have the key");
+    expect(RUN("get", key, "--output", copy), 1,
+           "the index has the key, but no checksum, as SGLang's own class states none");
     expect(RUN("delete", key), 0, "deleted\n");
     expect(RUN("delete", key), 0, "was not there\n");
 }
@@ -218,6 +308,8 @@ static void test_what_cannot_be(void **state)
         expect(PROGRAM(commands[i], "k", "--bytes-per-page", "4K", "--config", "/none"), 1,
                "Failed to load config from /none");
     }
+    expect(RUN("get", "k", "--tp-rank", "3", "--tp-size", "2"), 1,
+           "Invalid config value 3 for tp_rank");
     write_page(page, PAGE_BYTES - 1);
     expect(RUN("set", "k", "--input", page), 1, "it has 4095 bytes, a page has 4096");
     write_page(page, PAGE_BYTES + 1);
@@ -236,7 +328,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_over_a_server, begin, end),
         cmocka_unit_test_setup_teardown(test_over_a_kept_index, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_look_creates_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_look_reports_no_damage, begin, end),
         cmocka_unit_test_setup_teardown(test_beside_an_engine, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_server_that_hangs, begin, end),
         cmocka_unit_test_setup_teardown(test_a_page_without_checksum, begin, end),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, begin, end),
     };
