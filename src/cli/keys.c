@@ -24,14 +24,33 @@ struct listing {
     uint64_t rank, left;
     bool has_rank;
     const char *ns; /* NULL: every one */
+    bool found;     /* a namespace that is wanted */
     const char *path;
 };
 
-static bool is_wanted(const struct listing *listing, uint64_t rank, const char *ns, size_t length)
+static bool is_wanted(struct listing *listing, uint64_t rank, const char *ns, size_t length)
 {
-    return (!listing->has_rank || rank == listing->rank) &&
-           (listing->ns == NULL ||
-            (strlen(listing->ns) == length && memcmp(listing->ns, ns, length) == 0));
+    bool wanted = (!listing->has_rank || rank == listing->rank) &&
+                  (listing->ns == NULL ||
+                   (strlen(listing->ns) == length && memcmp(listing->ns, ns, length) == 0));
+    listing->found = listing->found || wanted;
+    return wanted;
+}
+
+/* A rank or a name that was asked for and is not there: most often mistyped. */
+static enum kvs_status check_found(const struct listing *listing, const char *place,
+                                   struct kvs_error *error)
+{
+    struct buffer what = {0};
+    if (listing->found || (!listing->has_rank && listing->ns == NULL))
+        return KVS_OK;
+    if (listing->ns != NULL)
+        buffer_append_format(&what, "'%s'%s", listing->ns, listing->has_rank ? " " : "");
+    if (listing->has_rank)
+        buffer_append_format(&what, "of rank %" PRIu64, listing->rank);
+    enum kvs_status status = error_set(error, KVS_ERR_NAMESPACE_NONE, buffer_text(&what), place);
+    buffer_done(&what);
+    return status;
 }
 
 /* One line for people, one object a line with --json: there may be millions. */
@@ -162,6 +181,8 @@ static enum kvs_status list_url(struct listing *listing, const char *token_file,
     status = server_client_ask(listing->client, "/api/status", NULL, &body, error);
     if (status == KVS_OK)
         status = namespaces_read(&body, list_namespace, listing, error);
+    if (status == KVS_OK)
+        status = check_found(listing, server_client_url(listing->client), error);
     buffer_done(&body);
     server_client_close(listing->client);
     return status;
@@ -235,6 +256,8 @@ static enum kvs_status list_dir(struct listing *listing, struct kvs_error *error
         status = error_set(error, KVS_ERR_CATALOG_IO, "read", listing->path, strerror(errno));
     for (size_t i = 0; i < dir.num_catalogs && status == KVS_OK; i++)
         status = list_catalog(listing, &dir.catalogs[i], fd, error);
+    if (status == KVS_OK)
+        status = check_found(listing, listing->path, error);
     if (fd >= 0)
         close(fd);
     stat_dir_done(&dir);
@@ -286,6 +309,9 @@ const struct cli_command cli_keys = {
         "second or so behind.",
     .examples = "kvshelf keys http://127.0.0.1:18000 --rank 0 --limit 10\n"
                 "kvshelf keys /var/lib/kvshelf --namespace kv | cut -f 3",
+    .exit_codes = "0  all was listed, of a namespace that is empty nothing\n"
+                  "1  there is no namespace of this rank or name, or it cannot be read\n"
+                  "2  wrong arguments",
     .options = options,
     .arguments_min = 1,
     .arguments_max = 1,

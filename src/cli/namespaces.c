@@ -218,12 +218,25 @@ static enum kvs_status ask_status(const char *url, const char *token_file, struc
     return status;
 }
 
-static enum kvs_status list_url(const char *url, const char *token_file, bool as_json,
+static void print_server(const struct buffer *body)
+{
+    struct server_facts facts;
+    server_facts_read(body, &facts);
+    if (facts.version[0] != '\0')
+        printf("kvshelf %s%s\n", facts.version,
+               !facts.ready    ? ", loading its catalogs"
+               : facts.forgets ? ", in memory only: a restart forgets every page (no --data-dir)"
+                               : ", keeps its catalogs (--data-dir)");
+}
+
+static enum kvs_status list_url(const char *url, const char *token_file, bool as_json, bool server,
                                 struct kvs_error *error)
 {
     struct buffer body = {0};
     struct rows rows;
     enum kvs_status status = ask_status(url, token_file, &body, error);
+    if (status == KVS_OK && server)
+        print_server(&body);
     if (status == KVS_OK) {
         rows_begin(&rows, as_json);
         status = namespaces_read(&body, rows_add, &rows, error);
@@ -248,7 +261,7 @@ int namespaces_stat(const struct cli *cli, const char *url, const char *token_fi
 {
     struct kvs_error error;
     enum kvs_status status = cli_json(cli) ? print_status(url, token_file, &error)
-                                           : list_url(url, token_file, false, &error);
+                                           : list_url(url, token_file, false, true, &error);
     return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);
 }
 
@@ -358,7 +371,7 @@ static int run(const struct cli *cli)
         status = error_set(&error, KVS_ERR_USAGE_ARGUMENTS, "namespaces",
                            "list takes one URL or directory");
     else if (server_client_is_url(place))
-        status = list_url(place, token_file, cli_json(cli), &error);
+        status = list_url(place, token_file, cli_json(cli), false, &error);
     else
         status = list_dir(place, cli_json(cli), &error);
     return status == KVS_OK ? CLI_OK : cli_fail(cli, &error);

@@ -43,6 +43,11 @@ void server_client_limit(struct server_client *client, uint64_t timeout_ms)
     client->timeout_ms = timeout_ms;
 }
 
+const char *server_client_url(const struct server_client *client)
+{
+    return client->transport->url;
+}
+
 struct server_client *server_client_close(struct server_client *client)
 {
     if (client == NULL)

@@ -18,6 +18,8 @@ enum kvs_status server_client_open(const char *url, const char *token_file,
                                    struct server_client **ret_client, struct kvs_error *error);
 /* How long each request may take from now on. */
 void server_client_limit(struct server_client *client, uint64_t timeout_ms);
+/* For messages: without credentials. */
+const char *server_client_url(const struct server_client *client);
 /* NULL allowed; returns NULL. */
 struct server_client *server_client_close(struct server_client *client);
 

@@ -157,7 +157,8 @@ static int run(const struct cli *cli)
     if (server_client_is_url(cli_argument(cli, 0)))
         return namespaces_stat(cli, cli_argument(cli, 0), cli_text(cli, "token-file", NULL));
     enum kvs_status status = stat_dir_read(cli_argument(cli, 0), &dir, &error);
-    if (status == KVS_ERR_CATALOG_NONE && stat_live_is_meant(cli_argument(cli, 0))) {
+    bool none = status == KVS_OK ? dir.num_catalogs == 0 : status == KVS_ERR_CATALOG_NONE;
+    if (none && stat_live_is_meant(cli_argument(cli, 0))) {
         stat_dir_done(&dir);
         return stat_live(cli, cli_argument(cli, 0));
     }
@@ -180,8 +181,8 @@ const struct cli_command cli_stat = {
     .arguments = "DIR|URL",
     .summary = "what the kept catalogs of a directory, or a running server, hold",
     .about =
-        "URL is that of a running server: the pages of its namespaces, with --json all that "
-        "its /api/status says.\n"
+        "URL is that of a running server: whether it keeps its catalogs, and the pages of its "
+        "namespaces; with --json all that its /api/status says.\n"
         "\n"
         "DIR is the metadata_dir of a store or the --data-dir of a server. For each (rank, "
         "namespace): the "
@@ -203,7 +204,7 @@ const struct cli_command cli_stat = {
                 "kvshelf stat http://127.0.0.1:18000\n"
                 "kvshelf stat /var/lib/kvshelf --json | jq '.namespaces[].pages'\n"
                 "kvshelf stat /dev/shm",
-    .exit_codes = "0  every catalog could be read\n"
+    .exit_codes = "0  every catalog could be read, or there is none (yet)\n"
                   "1  it is no directory of catalogs, or one could not be read\n"
                   "2  wrong arguments",
     .options = options,

@@ -7,6 +7,7 @@
 #include "cli/lock_holder.h"
 #include "metadata/directory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -106,6 +107,20 @@ struct namespace_row stat_catalog_row(const struct stat_catalog *catalog)
     };
 }
 
+static bool is_empty(int dir_fd)
+{
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    bool empty = listing != NULL;
+    for (const struct dirent *entry; empty && (entry = readdir(listing)) != NULL;)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (listing != NULL)
+        closedir(listing);
+    else if (fd >= 0)
+        close(fd);
+    return empty;
+}
+
 static int compare_catalogs(const void *a, const void *b)
 {
     const struct stat_catalog *x = a, *y = b;
@@ -137,8 +152,10 @@ static enum kvs_status read_catalogs(const struct directory *directory, struct s
             read_catalog(&directory->images, catalog, &catalog->error); /* kept beside it */
     }
     directory_free_names(names, n);
-    /* A process that keeps catalogs leaves a lock; its namespaces may all have been dropped. */
-    if (status == KVS_OK && n == 0 && faccessat(directory->images.fd, "lock", F_OK, 0) != 0)
+    /* A process that keeps catalogs leaves a lock; its namespaces may all have been dropped. An
+     * empty directory waits for its first use. Another one holds something else. */
+    if (status == KVS_OK && n == 0 && faccessat(directory->images.fd, "lock", F_OK, 0) != 0 &&
+        !is_empty(directory->images.fd))
         return error_set(error, KVS_ERR_CATALOG_NONE, dir->path, "it holds no file named *.kvc");
     if (status == KVS_OK)
         qsort(dir->catalogs, dir->num_catalogs, sizeof *dir->catalogs, compare_catalogs);

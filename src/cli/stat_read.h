@@ -34,7 +34,8 @@ struct stat_dir {
 };
 
 /* Reads every catalog of the directory; one that cannot be read has its error. Errors:
- * KVS_ERR_CATALOG_NONE (nothing there, nor ever was), KVS_ERR_CATALOG_DIR, KVS_ERR_NO_MEMORY.
+ * KVS_ERR_CATALOG_NONE (no such directory, or one of other files), KVS_ERR_CATALOG_DIR,
+ * KVS_ERR_NO_MEMORY.
  * `*ret_dir` is ended with stat_dir_done(). */
 enum kvs_status stat_dir_read(const char *path, struct stat_dir *ret_dir, struct kvs_error *error);
 void stat_dir_done(struct stat_dir *dir);

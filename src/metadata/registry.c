@@ -39,6 +39,11 @@ struct registry {
     bool stopping;
 };
 
+bool registry_is_kept(const struct registry *registry)
+{
+    return registry->kept;
+}
+
 uint64_t registry_now_ms(const struct registry *registry)
 {
     return registry->options.boot_ms();

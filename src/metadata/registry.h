@@ -42,6 +42,9 @@ enum kvs_status registry_open(const struct registry_options *options,
  * nothing. The last call made with it. NULL allowed; returns NULL. */
 struct registry *registry_close(struct registry *registry);
 
+/* Whether it has a directory. */
+bool registry_is_kept(const struct registry *registry);
+
 /* The time its catalogs are to be asked at: CLOCK_BOOTTIME, milliseconds. */
 uint64_t registry_now_ms(const struct registry *registry);
 

@@ -80,6 +80,11 @@ void pages_write_status(struct buffer *out, const struct metrics_sum *sum,
     json_write_object_begin(&json);
     json_member_text(&json, "version", kvs_version());
     json_member_bool(&json, "ready", registry != NULL);
+    json_write_name(&json, "kept");
+    if (registry != NULL)
+        json_write_bool(&json, registry_is_kept(registry));
+    else
+        json_write_null(&json);
     json_member_uint64(&json, "time_ms", time_ms);
     json_member_uint64(&json, "uptime_ms", uptime_ms);
     json_member_uint64(&json, "requests", request_total(sum));

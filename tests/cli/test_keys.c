@@ -72,6 +72,12 @@ static void a_server_and_its_directory_list_the_same(void **state)
         expect(PROGRAM("keys", place), 0, "3\tswa\tsha256:");
         expect(PROGRAM("keys", place, "--rank", "0"), 0, "");
         expect(PROGRAM("keys", place, "--namespace", "kv"), 0, "");
+        expect(PROGRAM("keys", place, "--rank", "99"), 1,
+               stopped ? "There is no namespace of rank 99 in /tmp/"
+                       : "There is no namespace of rank 99 in http://127.0.0.1");
+        expect(PROGRAM("keys", place, "--namespace", "mamba"), 1, "no namespace 'mamba' in ");
+        expect(PROGRAM("keys", place, "--namespace", "swa", "--rank", "0"), 1,
+               "no namespace 'swa' of rank 0 in ");
         expect(PROGRAM("keys", place, "--limit", "1", "--json"), 0,
                "{\"rank\":3,\"namespace\":\"swa\",\"key\":\"" HEX
                "01_swa\",\"page_index\":0,\"generation\":");
@@ -80,7 +86,9 @@ static void a_server_and_its_directory_list_the_same(void **state)
                "\"pages\":{\"free\":1,\"reserved\":1,\"committed\":2,\"retired\":0}");
         if (!stopped) {
             expect(PROGRAM("stat", url), 0, "swa");
+            expect(PROGRAM("stat", url), 0, ", keeps its catalogs (--data-dir)\n");
             expect(PROGRAM("stat", url, "--json"), 0, "\"uptime_ms\":");
+            expect(PROGRAM("stat", url, "--json"), 0, "\"ready\":true,\"kept\":true,");
             expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "in use");
             kill(serving.pid, SIGTERM);
             assert_int_equal(serving_wait_end(&serving), 0);
@@ -103,6 +111,21 @@ static void a_server_and_its_directory_list_the_same(void **state)
     expect(PROGRAM("namespaces", "list", dir, "--json"), 0, "{\"namespaces\":[]}");
     expect(PROGRAM("stat", dir), 0, "0 catalogs");
     expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "not initialized");
+}
+
+/* So that nobody has to look for it in the log of the start. */
+static void a_server_that_forgets_says_so(void **state)
+{
+    (void)state;
+    char url[64];
+    struct serving serving = SERVING_START();
+    snprintf(url, sizeof(url), "http://127.0.0.1:%u", serving.port);
+    expect(PROGRAM("stat", url), 0, ", in memory only: a restart forgets every page");
+    expect(PROGRAM("stat", url, "--json"), 0, "\"kept\":false,");
+    expect(PROGRAM("keys", url), 0, ""); /* none was asked for */
+    kill(serving.pid, SIGTERM);
+    assert_int_equal(serving_wait_end(&serving), 0);
+    serving_done(&serving);
 }
 
 /* Members of a namespace in JSON, and who knows them. */
@@ -213,6 +236,7 @@ static void what_cannot_be_asked_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_that_forgets_says_so),
         cmocka_unit_test_setup_teardown(a_server_and_its_directory_list_the_same, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_json_of_a_server_and_its_directory_agree, set_up,

@@ -266,7 +266,24 @@ static void says_where_there_is_none(void **state)
     assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_NONE);
     assert_non_null(strstr(error.message, ": no such directory"));
     stat_dir_done(&dir);
+    /* One that was never used is as one whose namespaces were dropped, but not one of other files.
+     */
+    char file[192];
+    snprintf(file, sizeof file, "%s/lock", path);
     assert_int_equal(mkdir(path, 0700), 0);
+    for (int emptied = 0; emptied < 2; emptied++) {
+        assert_int_equal(stat_dir_read(path, &dir, &error), KVS_OK);
+        assert_int_equal(dir.num_catalogs, 0);
+        stat_dir_done(&dir);
+        struct program_result result = PROGRAM("stat", path);
+        assert_int_equal(result.exit_code, 0);
+        assert_non_null(strstr(buffer_text(&result.out), ": 0 catalogs"));
+        program_done(&result);
+        assert_int_equal(close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);
+    }
+    char other[192];
+    snprintf(other, sizeof other, "%s/pages.0.bin", path);
+    assert_int_equal(rename(file, other), 0);
     assert_int_equal(stat_dir_read(path, &dir, &error), KVS_ERR_CATALOG_NONE);
     assert_non_null(strstr(error.message, "no file named *.kvc"));
     stat_dir_done(&dir);

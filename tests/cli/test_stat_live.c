@@ -134,7 +134,7 @@ static void the_one_of_this_machine_may_be_empty(void **state)
     assert_int_equal(result.exit_code, 0);
     assert_non_null(strstr(buffer_text(&result.out), "{\"live_arrays\":["));
     program_done(&result);
-    result = PROGRAM("stat", place.shm); /* another directory, of neither */
+    result = PROGRAM("stat", place.root); /* another directory, of neither */
     assert_int_equal(result.exit_code, 1);
     assert_non_null(strstr(buffer_text(&result.err), "no file named *.kvc"));
     program_done(&result);
