@@ -97,8 +97,8 @@ static int run(const struct cli *cli)
 static const struct cli_option options[] = {
     ENGINE_OPTIONS,
     {"bytes-per-page", "BYTES",
-     "Bytes behind one key, as the engine logs them at start; of K or V alone in page_first "
-     "layouts."},
+     "Bytes behind one key, of K or V alone in page_first layouts. SGLang's own class does not log "
+     "them: file_size / num_pages, which it does at start."},
     {NULL, NULL, NULL},
 };
 
@@ -110,8 +110,10 @@ const struct cli_command cli_doctor = {
         "Looks at the variable, the configuration file, its keys and their values, the path and "
         "the right to write there, the kind of its file system and what follows from it, direct "
         "I/O, io_uring, limits, the space, the page arithmetic, and the index: of this process, "
-        "or the metadata server (whether it answers, who it is, its token, the geometry of this "
-        "rank's namespace, how long a question takes). Each line is ok, a warning or an error, "
+        "or the metadata server (whether it answers, who it is, its token, whether it keeps its "
+        "catalogs, how long a question takes), and whether the namespace of this rank that is "
+        "there "
+        "is of this geometry and model. Each line is ok, a warning or an error, "
         "with what to do.\n\n"
         "Nothing is created, changed or locked. Run it as the user that runs the engine, in "
         "the same container.",

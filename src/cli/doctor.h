@@ -36,6 +36,11 @@ void doctor_say(struct doctor_report *report, enum doctor_level level, const cha
 void doctor_say_error(struct doctor_report *report, const char *check,
                       const struct kvs_error *error);
 
+/* What keeps this configuration out of a namespace: another geometry or identity, with the command
+ * that drops it. Other errors as doctor_say_error() does. */
+void doctor_say_refused(struct doctor_report *report, const char *check,
+                        const struct kvs_store_options *options, const struct kvs_error *error);
+
 /* doctor_io.c: where pages are read and written. Makes nothing that has a name. */
 struct doctor_place {
     const struct kvs_store_options *options;

@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/doctor.h"
+#include "cli/namespace_find.h"
 #include "metadata/directory.h"
 #include "store/config.h"
 #include "store/identity.h"
@@ -81,6 +82,32 @@ void doctor_say_error(struct doctor_report *report, const char *check,
     const char *remedy =
         info != NULL && info->remedies[0] != NULL ? info->remedies[0] : "See kvshelf explain.";
     add_line(report, DOCTOR_ERROR, check, error->message, remedy);
+}
+
+void doctor_say_refused(struct doctor_report *report, const char *check,
+                        const struct kvs_store_options *options, const struct kvs_error *error)
+{
+    if (error->status != KVS_ERR_GEOMETRY_DIFFERS && error->status != KVS_ERR_FINGERPRINT_DIFFERS) {
+        doctor_say_error(report, check, error);
+        return;
+    }
+    struct buffer ns = {0}, remedy = {0};
+    uint32_t rank = namespace_meant(options, &ns);
+    const char *url = options->metadata_server_url, *token = options->metadata_token_file;
+    char *shown = url == NULL ? NULL : config_shown_url(url);
+    buffer_append_format(&remedy,
+                         "Was a size or the model mistyped? If its pages are not needed: kvshelf "
+                         "namespaces drop %s %" PRIu32 " '%s'%s%s. Else give this deployment "
+                         "another %s.",
+                         shown != NULL ? shown : options->metadata_dir, rank, buffer_text(&ns),
+                         shown != NULL && token != NULL ? " --token-file " : "",
+                         shown != NULL && token != NULL ? token : "",
+                         url != NULL ? "server" : "metadata_dir");
+    add_line(report, DOCTOR_ERROR, check, error->message, buffer_text(&remedy));
+    report->failed = report->failed || remedy.failed || (url != NULL && shown == NULL);
+    free(shown);
+    buffer_done(&ns);
+    buffer_done(&remedy);
 }
 
 static void say_error(struct examination *e, const char *check, const struct kvs_error *error)
@@ -288,18 +315,23 @@ static void examine_space(struct examination *e, const char *path, const char *p
     }
     struct stat about;
     uint64_t held = stat(path, &about) == 0 ? (uint64_t)about.st_blocks * 512 : 0;
-    uint64_t usable = (uint64_t)space.f_bavail * space.f_frsize + held;
+    uint64_t free_bytes = (uint64_t)space.f_bavail * space.f_frsize, usable = free_bytes + held;
     uint64_t page = e->request->options.bytes_per_page;
-    if (usable < (page > 0 ? page : 1))
+    if (held < file_size && free_bytes < (page > 0 ? page : 1))
         say(e, DOCTOR_ERROR, "space", "Make room, or choose another file_path_prefix.",
-            "%s has no room for a single page.", place);
+            "%s is full: beside the %s that the page file has already there is no room for a "
+            "single "
+            "page, of a file_size of %s.",
+            place, BYTES(held), BYTES(file_size));
     else if (usable < file_size)
         say(e, DOCTOR_WARNING, "space", "Lower file_size, or make room.",
-            "%s has room for %s, file_size is %s: pages beyond that will not be stored.", place,
-            BYTES(usable), BYTES(file_size));
+            "%s has %s free and the page file has %s already, file_size is %s: pages beyond that "
+            "will not be stored.",
+            place, BYTES(free_bytes), BYTES(held), BYTES(file_size));
     else
-        say(e, DOCTOR_OK, "space", NULL, "%s has room for %s, file_size is %s.", place,
-            BYTES(usable), BYTES(file_size));
+        say(e, DOCTOR_OK, "space", NULL,
+            "%s has %s free and the page file has %s already, file_size is %s.", place,
+            BYTES(free_bytes), BYTES(held), BYTES(file_size));
     uint64_t ranks = e->request->options.is_mla_model ? 1 : e->config.options.tp_size;
     if (usable >= file_size && ranks > 1 && usable / ranks < file_size)
         say(e, DOCTOR_WARNING, "space", "Lower file_size, or give ranks paths on other disks.",
@@ -351,6 +383,24 @@ static void examine_shm(struct examination *e)
             BYTES(room));
 }
 
+/* What an engine would find in the directory. */
+static void examine_kept(struct examination *e)
+{
+    const struct kvs_store_options *options = &e->config.options;
+    enum namespace_presence presence = NAMESPACE_ABSENT;
+    struct kvs_error error;
+    struct buffer ns = {0};
+    uint32_t rank = namespace_meant(options, &ns);
+    if (namespace_find(options, e->num_pages, &presence, &error) != KVS_OK)
+        doctor_say_refused(e->report, "index", options, &error);
+    else if (presence == NAMESPACE_THERE)
+        say(e, DOCTOR_OK, "index", NULL, "'%s' of rank %" PRIu32 " is kept there%s.",
+            buffer_text(&ns), rank,
+            e->num_pages == 0 ? "" : ", with as many pages and of this size");
+    e->report->failed = e->report->failed || ns.failed;
+    buffer_done(&ns);
+}
+
 static void examine_metadata_dir(struct examination *e)
 {
     const char *dir = e->config.options.metadata_dir;
@@ -374,6 +424,7 @@ static void examine_metadata_dir(struct examination *e)
         if (refused != NULL)
             say(e, DOCTOR_ERROR, "index", "Choose a directory on a local disk for metadata_dir.",
                 "%s is on %s, where locks and syncs cannot be trusted.", place, refused);
+        examine_kept(e);
         examine_shm(e);
     }
     free(place);
@@ -398,7 +449,9 @@ static void examine_pages(struct examination *e)
     struct kvs_error error = {0};
     if (bytes == 0) {
         say(e, DOCTOR_OK, "pages", NULL,
-            "Not reckoned: give --bytes-per-page N, which the engine logs at start.");
+            "Not reckoned, and not compared with the index: give --bytes-per-page N (of SGLang's "
+            "own "
+            "class: file_size / num_pages, which the engine logs at start).");
         return;
     }
     if (config_check_geometry("kv", bytes, file_size, &e->num_pages, &error) != KVS_OK) {

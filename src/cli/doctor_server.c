@@ -4,16 +4,16 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "cli/doctor.h"
+#include "cli/namespace_find.h"
 #include "cli/namespaces.h"
 #include "metadata/metadata.h"
 #include "metadata/remote_transport.h"
 #include "metadata/remote_wire.h"
-#include "store/identity.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { ROUND_TRIPS = 21, ANSWER_MAX_BYTES = 16 << 20, VERSION_MAX = 32 };
+enum { ROUND_TRIPS = 21, ANSWER_MAX_BYTES = 16 << 20 };
 static const uint64_t CLOCKS_APART_MS = 5000;
 static const uint64_t SLOW_NS = 20 * 1000 * 1000; /* a tenth of what exists waits for */
 
@@ -28,29 +28,6 @@ struct visit {
 };
 
 /* ---- Who answers ---------------------------------------------------------------------------- */
-
-/* The members `version` and `time_ms` of /api/status; "" and 0 when there is none. */
-static void read_answer(const struct buffer *status, char version[VERSION_MAX],
-                        uint64_t *ret_time_ms)
-{
-    struct buffer unescaped = {0};
-    struct json_reader json;
-    struct json_text name, text;
-    version[0] = '\0';
-    *ret_time_ms = 0;
-    json_reader_init(&json, status->data, status->length, &unescaped, JSON_DEPTH);
-    bool going = json_object_begin(&json);
-    while (going && json_object_next(&json, &name)) {
-        if (json_text_is(name, "version") && json_string(&json, &text))
-            snprintf(version, VERSION_MAX, "%.*s", (int)text.length, text.text);
-        else if (json_text_is(name, "time_ms"))
-            going = json_uint64(&json, ret_time_ms);
-        else
-            going = json_skip(&json);
-    }
-    buffer_done(&unescaped);
-    text_one_line(version);
-}
 
 static void say_original(struct visit *v, int http_status)
 {
@@ -98,9 +75,9 @@ static bool examine_status(struct visit *v, struct buffer *status)
         .repeatable = true,
     };
     struct kvs_error error;
-    char version[VERSION_MAX];
+    struct server_facts facts;
     int http_status = 0;
-    uint64_t time_ms, begin_ms = clock_wall_us() / 1000;
+    uint64_t begin_ms = clock_wall_us() / 1000;
     if (v->transport->ask(v->transport, &question, &http_status, status, &error) != KVS_OK) {
         doctor_say_error(v->report, "server", &error);
         return false;
@@ -114,20 +91,26 @@ static bool examine_status(struct visit *v, struct buffer *status)
         doctor_say_error(v->report, "server", &error);
         return false;
     }
-    read_answer(status, version, &time_ms);
-    if (http_status != 200 || version[0] == '\0') {
+    server_facts_read(status, &facts);
+    if (http_status != 200 || facts.version[0] == '\0') {
         say_original(v, http_status);
         buffer_clear(status);
         return true;
     }
-    if (strcmp(version, KVS_VERSION) != 0) {
+    if (strcmp(facts.version, KVS_VERSION) != 0) {
         doctor_say(v->report, DOCTOR_WARNING, "server", "Run the same release on both sides.",
-                   "%s is kvshelf %s, this is %s.", v->transport->url, version, KVS_VERSION);
+                   "%s is kvshelf %s, this is %s.", v->transport->url, facts.version, KVS_VERSION);
     } else {
         doctor_say(v->report, DOCTOR_OK, "server", NULL, "%s is kvshelf %s%s.", v->transport->url,
-                   version, v->options->metadata_token_file != NULL ? " and takes the token" : "");
+                   facts.version,
+                   v->options->metadata_token_file != NULL ? " and takes the token" : "");
     }
-    examine_clock(v, time_ms, begin_ms, end_ms);
+    if (facts.forgets)
+        doctor_say(v->report, DOCTOR_WARNING, "server", "Start it with --data-dir DIR.",
+                   "%s keeps its catalogs in memory only: when it is restarted every page is "
+                   "forgotten.",
+                   v->transport->url);
+    examine_clock(v, facts.time_ms, begin_ms, end_ms);
     return true;
 }
 
@@ -138,19 +121,12 @@ static enum kvs_status examine_row(void *arg, const struct namespace_row *row,
 {
     (void)error;
     struct visit *v = arg;
-    uint64_t bytes = v->options->bytes_per_page;
+    struct kvs_error fault;
     if (row->rank != v->rank || !json_text_is(row->ns, v->ns))
         return KVS_OK;
     v->found = true;
-    bool other = (bytes != 0 && row->bytes_per_page != 0 && row->bytes_per_page != bytes) ||
-                 (v->num_pages != 0 && row->num_pages != v->num_pages);
-    if (other)
-        doctor_say(v->report, DOCTOR_ERROR, "namespace",
-                   "Drop it (kvshelf namespaces drop) or give this deployment another server.",
-                   "'%s' of rank %" PRIu32 " holds %s page%s of %s, this configuration makes %s of "
-                   "%s: the server will refuse it.",
-                   v->ns, v->rank, COUNT(row->num_pages), row->num_pages == 1 ? "" : "s",
-                   BYTES(row->bytes_per_page), COUNT(v->num_pages), BYTES(bytes));
+    if (namespace_check(row, v->ns, v->options, v->num_pages, &fault) != KVS_OK)
+        doctor_say_refused(v->report, "namespace", v->options, &fault);
     else
         doctor_say(v->report, DOCTOR_OK, "namespace", NULL,
                    "'%s' of rank %" PRIu32 " is there with %s page%s, %s of them with a key.",
@@ -231,8 +207,7 @@ void doctor_examine_server(const struct kvs_store_options *options, uint64_t num
         return;
     }
     struct buffer ns = {0}, status = {0};
-    v.rank = identity_rank(options, identity_replicated(options, true, false));
-    identity_namespace(options, NULL, &ns);
+    v.rank = namespace_meant(options, &ns);
     v.ns = buffer_text(&ns);
     report->failed = report->failed || ns.failed;
     if (examine_status(&v, &status)) {

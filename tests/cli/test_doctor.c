@@ -3,11 +3,13 @@
 #include "base/clock.h"
 #include "support/bad_server.h"
 #include "support/live_server.h"
+#include "support/mounted.h"
 #include "support/program.h"
 #include "support/temp_dir.h"
 #include "support/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -198,12 +200,15 @@ static void write_server_config(const char *url, const char *more)
 static void test_a_server(void **state)
 {
     (void)state;
+    char drop[160];
     struct live_server server = {0};
     live_server_start(&server);
+    snprintf(drop, sizeof(drop), "kvshelf namespaces drop %s 3 'kv@pp1of2'.", server.url);
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
     write_server_config(server.url, "");
     EXPECT(PROGRAM("doctor", "--mla", "--tp-rank", "3", "--tp-size", "4"), 0,
            "ok       server        http://127.0.0.1:", "is kvshelf " KVS_VERSION,
+           "keeps its catalogs in memory only", "-> Start it with --data-dir DIR",
            "ok       clock         The server's clock and this machine's agree",
            "'kv' of rank 0 will be created", "ok       latency", "pages.0.bin");
     struct kvs_error error;
@@ -215,9 +220,98 @@ static void test_a_server(void **state)
     EXPECT(PROGRAM("doctor", "--tp-rank", "3", "--tp-size", "4", "--pp-rank", "1", "--pp-size", "2",
                    "--bytes-per-page", "2MiB"),
            1, "error    namespace",
-           "holds 1,000 pages of 1 MiB, this configuration makes 500 of 2 MiB",
-           "kvshelf namespaces drop");
+           "holds 1000 pages of 1048576 bytes and cannot become 500 pages of 2097152 bytes", drop);
     live_server_stop(&server);
+}
+
+/* What a store states, and refuses, when it is opened. */
+static void test_a_namespace_of_another_model(void **state)
+{
+    (void)state;
+    static const char LINE[] =
+        "error    namespace     Rank 0 namespace 'kv' holds pages of 'model=m;dtype=bf16;pairs=0', "
+        "not of 'model=m;dtype=fp8;'";
+    struct kvs_error error;
+    struct live_server server = {.dir = dir};
+    live_server_start(&server);
+    assert_int_equal(registry_initialize(server.registry, 0, "kv", 1000, 0,
+                                         "model=m;dtype=bf16;pairs=0", &error),
+                     KVS_OK);
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_server_config(server.url, ", \"model\": \"m\", \"dtype\": \"fp8\"");
+    EXPECT(PROGRAM("doctor"), 1, LINE, "drop http://127.0.0.1:", "0 'kv'. Else give");
+    write_server_config(server.url, ", \"model\": \"m\", \"layout\": \"page_first\"");
+    EXPECT(PROGRAM("doctor"), 0, "'kv' of rank 0 is there");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "65536"), 1,
+           "holds 1000 pages of an unstated number of bytes and cannot become 16000 pages");
+    live_server_stop(&server);
+}
+
+/* The same of what a directory keeps, which is left as it is. */
+static void test_a_kept_index_of_another(void **state)
+{
+    (void)state;
+    char index[TEMP_DIR_MAX + 16], file[TEMP_DIR_MAX + 32], drop[TEMP_DIR_MAX + 160];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    snprintf(drop, sizeof(drop),
+             "kvshelf namespaces drop %s 0 'kv'. Else give this deployment "
+             "another metadata_dir.",
+             index);
+    const struct registry_options options = {.dir = index};
+    struct registry *registry;
+    struct kvs_error error;
+    assert_int_equal(registry_open(&options, &registry, &error), KVS_OK);
+    assert_int_equal(registry_initialize(registry, 0, "kv", 1000, 1 << 20, "model=m;", &error),
+                     KVS_OK);
+    registry_close(registry);
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_config("{" GOOD ", \"metadata_dir\": \"@/index\", \"model\": \"m\"}");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "1MiB"), 0,
+           "ok       index         'kv' of rank 0 is kept there, with as many pages");
+    EXPECT(PROGRAM("doctor"), 0, "'kv' of rank 0 is kept there.");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "2MiB"), 1,
+           "error    index         Rank 0 namespace 'kv' holds 1000 pages of 1048576 bytes", drop);
+    write_config("{" GOOD ", \"metadata_dir\": \"@/index\", \"model\": \"other\"}");
+    EXPECT(PROGRAM("doctor"), 1, "holds pages of 'model=m;', not of 'model=other;'", drop);
+    snprintf(file, sizeof(file), "%s/1.kv.kvc", index); /* no store opens beside it */
+    FILE *foreign = fopen(file, "w");
+    assert_non_null(foreign);
+    assert_int_equal(fclose(foreign), 0);
+    write_config("{" GOOD ", \"metadata_dir\": \"@/index\"}");
+    EXPECT(PROGRAM("doctor"), 1, "error    index         ", "1.kv.kvc");
+}
+
+/* What the page file has already is no room for more. */
+static void test_a_full_disk(void **state)
+{
+    (void)state;
+    static char bytes[1 << 16];
+    char reason[160], path[TEMP_DIR_MAX + 32], place[TEMP_DIR_MAX + 16];
+    snprintf(place, sizeof(place), "%s/disk", dir);
+    assert_int_equal(mkdir(place, 0700), 0);
+    if (!mounted_tmpfs(place, 1 << 20, reason, sizeof(reason))) {
+        print_message("skipped: %s\n", reason);
+        skip();
+    }
+    write_config("{\"file_path_prefix\": \"@/disk/pages\", \"file_size\": 4194304, \"numjobs\": 1, "
+                 "\"entries\": 1}");
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    snprintf(path, sizeof(path), "%s/pages.0.bin", place);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, sizeof(bytes), file), sizeof(bytes));
+    assert_int_equal(fclose(file), 0);
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "4096"), 0, "warning  space",
+           " has 960 KiB free and the page file has 64 KiB already, file_size is 4 MiB");
+    snprintf(path, sizeof(path), "%s/other", place);
+    int other = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(other >= 0);
+    while (write(other, bytes, sizeof(bytes)) > 0)
+        continue;
+    assert_int_equal(close(other), 0);
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "4096"), 1, "error    space",
+           "is full: beside the 64 KiB that the page file has already");
+    mounted_undo(place);
 }
 
 static void test_a_server_with_a_token(void **state)
@@ -426,6 +520,9 @@ int main(void)
         TEST(test_mla_and_ranks),
         TEST(test_a_mount_that_is_missing),
         TEST(test_a_server),
+        TEST(test_a_namespace_of_another_model),
+        TEST(test_a_kept_index_of_another),
+        TEST(test_a_full_disk),
         TEST(test_a_server_with_a_token),
         TEST(test_another_server),
         TEST(test_a_server_with_another_clock),
