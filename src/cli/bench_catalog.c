@@ -118,7 +118,7 @@ static void print_load(const char *name, const struct bench_load *load)
         "%s over 5 ms\n",
         name, COUNT(load->requests), load->seconds, ms(load->p50_ns), ms(load->p99_ns),
         ms(load->p999_ns), ms(load->worst_ns), COUNT(load->over_5_ms));
-    printf("  %-10s without the %s requests during which the core was taken away: %.3f ms worst, "
+    printf("  %-10s without those during which the core was taken away (%s): %.3f ms worst, "
            "%s over "
            "5 ms\n",
            "", COUNT(load->disturbed), ms(load->undisturbed_worst_ns),

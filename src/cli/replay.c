@@ -85,9 +85,9 @@ static enum kvs_status check_memory(const struct replay_arguments *arguments, si
     struct buffer problem = {0};
     buffer_append_format(
         &problem,
-        "a batch of %zu pages of %s takes more than half of this machine's memory; "
+        "a batch of %zu page%s of %s takes more than half of this machine's memory; "
         "give --batch N",
-        batch, BYTES(arguments->page_bytes));
+        batch, batch == 1 ? "" : "s", BYTES(arguments->page_bytes));
     enum kvs_status status =
         error_set(error, KVS_ERR_USAGE_ARGUMENTS, "replay", buffer_text(&problem));
     buffer_done(&problem);

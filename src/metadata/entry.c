@@ -90,9 +90,9 @@ static void say_opened(struct registry_entry *entry, enum catalog_origin origin)
     };
     struct catalog_counts counts = catalog_counts(entry->catalog, entry_now(entry));
     log_line(&entry->options->log, origin == CATALOG_POWER_LOST ? KVS_LOG_WARNING : KVS_LOG_INFO,
-             "Opened %s: rank %u namespace '%s', %s pages, %s of them committed; %s.",
+             "Opened %s: rank %u namespace '%s', %s page%s, %s of them committed; %s.",
              image_path(entry->image), entry->rank, entry->ns, COUNT(entry->num_pages),
-             COUNT(counts.committed), how[origin]);
+             entry->num_pages == 1 ? "" : "s", COUNT(counts.committed), how[origin]);
 }
 
 static enum kvs_status begin(struct registry_entry *entry, enum catalog_origin origin,

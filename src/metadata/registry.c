@@ -302,8 +302,8 @@ static enum kvs_status check_all(struct registry *registry, char **names, size_t
                                   (const uint8_t(*)[IMAGE_ID_BYTES])ids, n);
         if (swept > 0)
             log_line(&registry->options.log, KVS_LOG_INFO,
-                     "Removed %zu live arrays whose catalogs are not in %s any more.", swept,
-                     registry->dir.path);
+                     "Removed live arrays whose catalogs are not in %s any more: %zu.",
+                     registry->dir.path, swept);
     }
     free(ids);
     return status;

@@ -146,7 +146,7 @@ void pages_write_root(struct buffer *out, const struct metrics_sum *sum, struct 
              "#ccc}</style>\n"
              "<h1>kvshelf</h1>\n");
     buffer_append_format(out,
-                         "<p>Release %s, up for %s. %s requests answered, %s connections open.\n",
+                         "<p>Release %s, up for %s. Requests answered: %s. Connections open: %s.\n",
                          kvs_version(), text_duration_ns(uptime_ms * 1000000).text,
                          text_count(request_total(sum)).text,
                          text_count(sum->connections_opened - sum->connections_closed).text);

@@ -124,14 +124,14 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
         return status;
     }
     limit_reports(pool);
-    log_line(&store->log, KVS_LOG_INFO,
-             "Pool '%s': %" PRIu64 " pages of %" PRIu64
-             " bytes in %s (%s, %s%s%s), namespace '%s' of "
-             "rank %u.",
-             pool_label(pool), pool->num_pages, bytes_per_page, pool->path, pool->info.engine,
-             pool->info.filesystem, pool->info.direct ? ", O_DIRECT" : "",
-             pool->info.needs_deadline ? ", shared with other machines" : "", pool->ns,
-             pool->scope.rank);
+    log_line(
+        &store->log, KVS_LOG_INFO,
+        "Pool '%s': %" PRIu64 " page%s of %" PRIu64 " bytes in %s (%s, %s%s%s), namespace '%s' of "
+        "rank %u.",
+        pool_label(pool), pool->num_pages, pool->num_pages == 1 ? "" : "s", bytes_per_page,
+        pool->path, pool->info.engine, pool->info.filesystem, pool->info.direct ? ", O_DIRECT" : "",
+        pool->info.needs_deadline ? ", shared with other machines" : "", pool->ns,
+        pool->scope.rank);
     *ret_pool = pool;
     return KVS_OK;
 }

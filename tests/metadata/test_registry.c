@@ -629,6 +629,17 @@ static void a_forked_child_leaves_files_alone(void **state)
     registry_close(registry);
 }
 
+static void one_page_is_one_page(void **state)
+{
+    (void)state;
+    struct registry *registry = open_kept();
+    assert_int_equal(initialize(registry, 0, "kv", 1), KVS_OK);
+    registry_close(registry);
+    registry = open_kept();
+    assert_non_null(strstr(kept_log_text, "namespace 'kv', 1 page, 0 of them committed; after a "));
+    registry_close(registry);
+}
+
 /* ---- Images that cannot be written ----*/
 
 static void a_failing_image_is_seen_and_written_again(void **state)
@@ -958,6 +969,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(one_page_is_one_page),
         TEST(namespaces_are_visited_in_order),
         TEST(geometry_and_fingerprint),
         TEST(limits_hold),
