@@ -47,10 +47,10 @@ static enum kvs_status read_options(struct page *page, struct kvs_error *error)
     options.file_path_prefix = "";
     status = cli_bytes(cli, "bytes-per-page", 1, UINT64_C(1) << 30, &options.bytes_per_page, error);
     if (status == KVS_OK && !cli_has(cli, "bytes-per-page"))
-        status =
-            error_set(error, KVS_ERR_USAGE_ARGUMENTS, page->command,
-                      "give --bytes-per-page N, which kvshelf stat shows (of SGLang's own class: "
-                      "file_size / num_pages, which the engine logs at start)");
+        status = error_set(
+            error, KVS_ERR_USAGE_ARGUMENTS, page->command,
+            "give --bytes-per-page N, which kvshelf stat --json shows (of SGLang's own class: "
+            "file_size / num_pages, which the engine logs at start)");
     if (status == KVS_OK)
         status = config_copy(&page->config, &options, error);
     const char *path = cli_text(cli, "config", NULL);
@@ -362,15 +362,14 @@ static int run_delete(const struct cli *cli)
 /* clang-format off */
 #define PLACE_OPTIONS                                                                              \
     {"bytes-per-page", "BYTES",                                                                    \
-     "Bytes behind one key, as kvshelf stat shows them; of K or V alone in page_first layouts. "\
-         "A namespace of SGLang's own class has not stated them: file_size / num_pages, which "     \
-         "the engine logs at start. Required."},                                                                        \
+     "Bytes behind one key, as kvshelf stat --json shows them; of K or V alone in page_first "     \
+     "layouts. A namespace of SGLang's own class has not stated them: file_size / num_pages, "     \
+     "which the engine logs at start. Required."},                                                 \
     ENGINE_OPTIONS
 /* clang-format on */
 
 #define ABOUT_KEYS                                                                                 \
-    "model, revision, dtype and layout, where the configuration states them, must be those of "    \
-    "the "                                                                                         \
+    "Where the configuration states model, revision, dtype or layout, they must be those of the "  \
     "pages that are there.\n\n"                                                                    \
     "The key is as the index has it: of models whose K and V are apart it ends in -k or -v. The "  \
     "index must be where another process can reach it: behind metadata_server_url, or in "         \

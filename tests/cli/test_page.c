@@ -209,6 +209,8 @@ static void test_beside_an_engine(void **state)
         expect(RUN(commands[i], "k", "--tp-rank", "1", "--tp-size", "2"), 1,
                "Rank 1 namespace 'kv' holds pages of 'model=other;dtype=bf16;', not of 'model=m;'");
 
+    live_server_stop(&server); /* as in test_a_page_without_checksum */
+
     char index[TEMP_DIR_MAX + 16];
     snprintf(index, sizeof(index), "%s/index", dir);
     write_config("metadata_dir", index);
