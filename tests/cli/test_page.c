@@ -224,6 +224,31 @@ static void test_beside_an_engine(void **state)
         expect(RUN(commands[i], "k"), 1, "holds pages of 'model=other;', not of 'model=m;'");
 }
 
+/* One of the original protocol, which lists no namespaces (a stand-in): it is asked about the keys,
+ * and nothing more when it has no such namespace. */
+static void test_a_server_of_the_original_protocol(void **state)
+{
+    (void)state;
+    static struct bad_server other;
+    static char request[BAD_REQUEST_MAX];
+    const struct bad_step steps[] = {
+        {bad_answer(404, "{\"detail\":\"Not Found\"}"), BAD_KEEPS},
+        {bad_answer(404, "{\"detail\":\"Rank 0 namespace 'kv' not initialized. Please call "
+                         "/0/initialize first.\"}"),
+         BAD_KEEPS},
+    };
+    static const char *const looks[] = {"get", "delete"};
+    for (size_t i = 0; i < 2; i++) {
+        bad_server_start(&other, steps, 2);
+        write_config("metadata_server_url", other.url);
+        expect(RUN(looks[i], "k"), 1, "There is no namespace 'kv' of rank 0 in http://127.0.0.1:");
+        assert_int_equal(bad_server_requests(&other, 2), 2);
+        bad_server_last_request(&other, request);
+        assert_non_null(strstr(request, "POST /0/exists"));
+        bad_server_stop(&other);
+    }
+}
+
 /* Takes requests and answers none. */
 static void test_a_server_that_hangs(void **state)
 {
@@ -333,6 +358,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_look_creates_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_a_look_reports_no_damage, begin, end),
         cmocka_unit_test_setup_teardown(test_beside_an_engine, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_server_of_the_original_protocol, begin, end),
         cmocka_unit_test_setup_teardown(test_a_server_that_hangs, begin, end),
         cmocka_unit_test_setup_teardown(test_a_page_without_checksum, begin, end),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, begin, end),
