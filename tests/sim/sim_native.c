@@ -224,17 +224,33 @@ static void get_batch(struct client *client, struct batch *batch)
     check_time(client, batch, "get", sim_plan.client_timeout_ms, true);
 }
 
+/* Leaves in results which of the pages an engine would now ask for. */
 static void look_up_batch(struct client *client, struct batch *batch)
 {
     uint64_t bound_ms = sim_plan.client_timeout_ms < METADATA_EXISTS_TIMEOUT_MS
                             ? sim_plan.client_timeout_ms
                             : METADATA_EXISTS_TIMEOUT_MS;
+    size_t run = SIZE_MAX;
     begin_call(batch);
     if (one_in(&client->chance, 2))
         kvs_store_batch_contains(client->store, 0, batch->n, batch->keys, batch->results);
     else
-        kvs_store_batch_exists(client->store, 0, batch->n, batch->keys);
+        run = kvs_store_batch_exists(client->store, 0, batch->n, batch->keys);
+    for (size_t i = 0; i < batch->n && run <= batch->n; i++)
+        batch->results[i] = i < run;
     check_time(client, batch, "look-up", bound_ms, false);
+}
+
+static void keep_found(struct batch *batch)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < batch->n; i++) {
+        if (!batch->results[i])
+            continue;
+        batch->page_keys[found] = batch->page_keys[i];
+        batch->keys[found++] = batch->keys[i];
+    }
+    batch->n = found;
 }
 
 /* As engines do: first whether it is there, then, at once or somewhat later, the bytes. */
@@ -244,6 +260,7 @@ static void get(struct client *client, size_t n)
     draw_batch(client, &batch, n);
     if (one_in(&client->chance, 2)) {
         look_up_batch(client, &batch);
+        keep_found(&batch);
         if (one_in(&client->chance, 2))
             sim_sleep(below(&client->chance, sim_plan.think_us));
     }
