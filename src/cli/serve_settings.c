@@ -87,6 +87,13 @@ static void set_origin(struct serve_settings *settings, size_t option, const cha
     settings->cli.origins[option] = buffer_text(origin);
 }
 
+/* Kubernetes sets KVSHELF_PORT=tcp://ADDRESS:PORT in every container beside a service named
+ * kvshelf. */
+static bool is_of_kubernetes(const char *name, const char *value)
+{
+    return strcmp(name, "KVSHELF_PORT") == 0 && strncmp(value, "tcp://", strlen("tcp://")) == 0;
+}
+
 static enum kvs_status read_environment(struct serve_settings *settings, struct kvs_error *error)
 {
     static const char *const yes[] = {"1", "true", "yes", NULL};
@@ -95,7 +102,7 @@ static enum kvs_status read_environment(struct serve_settings *settings, struct 
         char name[NAME_BYTES];
         name_of("KVSHELF_", serve_options[i].name, true, name);
         const char *value = getenv(name);
-        if (value == NULL || settings->cli.values[i] != NULL)
+        if (value == NULL || settings->cli.values[i] != NULL || is_of_kubernetes(name, value))
             continue;
         bool flag = serve_options[i].value == NULL;
         if (flag && is_among(value, no))

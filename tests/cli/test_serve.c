@@ -297,6 +297,18 @@ static void a_variable_that_is_nearly_one_of_its_own_is_named(void **state)
     serving_done(&running);
 }
 
+/* Beside a service named kvshelf Kubernetes sets KVSHELF_PORT to a URL. */
+static void the_port_of_a_kubernetes_service_is_not_a_setting(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("KVSHELF_PORT", "tcp://10.0.0.1:18000", 1), 0);
+    struct program_result result = PROGRAM("serve", "--host", "0.0.0.0");
+    unsetenv("KVSHELF_PORT");
+    assert_int_equal(result.exit_code, 1); /* it needs a token: beyond reading its settings */
+    assert_non_null(strstr(buffer_text(&result.err), "needs a token"));
+    program_done(&result);
+}
+
 /* Whoever reads the log as JSON finds there why the server is not up. */
 static void a_failed_start_is_said_in_the_format_asked_for(void **state)
 {
@@ -381,6 +393,7 @@ int main(void)
         cmocka_unit_test(wrong_starts_are_one_sentence),
         cmocka_unit_test(a_wrong_variable_is_named),
         cmocka_unit_test(a_variable_that_is_nearly_one_of_its_own_is_named),
+        cmocka_unit_test(the_port_of_a_kubernetes_service_is_not_a_setting),
         cmocka_unit_test(a_failed_start_is_said_in_the_format_asked_for),
         cmocka_unit_test(another_address_needs_a_token_or_a_decision),
         cmocka_unit_test(flags_go_before_the_environment_before_the_file),
