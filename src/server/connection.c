@@ -655,11 +655,26 @@ void connection_open(struct loop *loop, int fd)
         connection_shed(loop);
 }
 
+/* Something of its peer's was not read yet: it is the peer that waits. */
+static bool has_input(const struct connection *c)
+{
+    int fd;
+    char byte;
+    return uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0 &&
+           recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 void connection_shed(struct loop *loop)
 {
-    struct connection *oldest = loop->phases[PHASE_IDLE].first;
-    if (oldest != NULL && oldest->since_ms + LOOP_SHED_IDLE_MS <= loop->now_ms)
-        connection_end(oldest, END_SHED);
+    size_t looks = LOOP_SHED_LOOKS;
+    for (struct connection *c = loop->phases[PHASE_IDLE].first;
+         c != NULL && c->since_ms + LOOP_SHED_IDLE_MS <= loop->now_ms && looks > 0;
+         c = c->after, looks--) {
+        if (has_input(c))
+            continue;
+        connection_end(c, END_SHED);
+        return;
+    }
 }
 
 void connection_take_turn(struct connection *c)
@@ -687,12 +702,6 @@ static void expire_writing(struct connection *c)
 
 static void expire_request(struct connection *c)
 {
-    if (c->delayed) { /* not its peer's fault: it has its time once more */
-        c->delayed = held_must_wait(c);
-        c->served = true;
-        set_phase(c, c->phase);
-        return;
-    }
     struct answer answer;
     char seconds[32];
     uint64_t timeout_ms = timeout_of(c, c->phase);
@@ -706,8 +715,28 @@ static void expire_request(struct connection *c)
     settle(c);
 }
 
+/* For room, for its turn, or for a loop that was busy. What has a deadline is the peer. */
+static bool is_kept_waiting(struct connection *c)
+{
+    bool delayed = c->delayed;
+    switch (c->phase) {
+    case PHASE_HEAD:
+    case PHASE_BODY:
+    case PHASE_LONG:
+        c->delayed = delayed && held_must_wait(c);
+        return delayed || has_input(c);
+    default:
+        return c->phase == PHASE_IDLE && has_input(c);
+    }
+}
+
 void connection_expire(struct connection *c)
 {
+    if (is_kept_waiting(c)) { /* it has its time once more */
+        c->served = true;
+        set_phase(c, c->phase);
+        return;
+    }
     switch (c->phase) {
     case PHASE_HEAD:
     case PHASE_BODY:
@@ -768,12 +797,6 @@ void connection_enter_lane(struct loop *loop)
 /* An idle connection goes, unless a request has come that was not read yet. */
 void connection_stop(struct connection *c)
 {
-    int fd;
-    char byte;
-    if (c->phase != PHASE_IDLE)
-        return;
-    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0 &&
-        recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
-        return;
-    connection_close(c);
+    if (c->phase == PHASE_IDLE && !has_input(c))
+        connection_close(c);
 }

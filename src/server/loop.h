@@ -19,6 +19,7 @@ enum {
     LOOP_TICK_MS = 250,             /* how finely deadlines are kept */
     LOOP_LINGER_MS = 1000,          /* for a peer to take the last answer */
     LOOP_SHED_IDLE_MS = 1000,       /* idle for less is not shed for another connection */
+    LOOP_SHED_LOOKS = 64,           /* at connections, for one to shed */
     LOOP_FREED_MAX = 1024 * 1024,   /* more is freed beside the loop, bytes */
     LOOP_KEPT_MAX = 16 * 1024,      /* a connection's buffer beyond is freed when empty, bytes */
 };
@@ -160,7 +161,7 @@ void connection_expire(struct connection *connection);
 void connection_start(struct connection *connection); /* the catalogs are loaded */
 void connection_take_turn(struct connection *connection);
 void connection_stop(struct connection *connection); /* the server stops */
-/* The oldest idle connection makes room. */
+/* The oldest idle connection makes room, unless a request of it was not read yet. */
 void connection_shed(struct loop *loop);
 
 /* turns.c, on the loop's thread only. May the connection be read from in this pass of the loop? */

@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { HANG_S = 20, BODY_MAX = 300000, FOREVER_MS = 1000000 };
@@ -530,6 +532,69 @@ static void answers_beyond_the_budget_cost_who_does_not_read(void **state)
     finish();
 }
 
+/* ---- A loop that stands still ----------------------------------------------------------------*/
+
+static void wait_for(_Atomic uint64_t *counter, uint64_t value)
+{
+    uint64_t until_ms = clock_boot_ms() + HANG_S * 1000;
+    while (atomic_load(counter) < value) {
+        assert_true(clock_boot_ms() < until_ms);
+        sched_yield();
+    }
+}
+
+/* Of the first loop. */
+static struct metrics *loop_metrics(void)
+{
+    return &service.workers[0]->metrics;
+}
+
+/* From here to thaw() the only loop stands still, and finds everything that is sent at once. */
+static struct registry_entry *freeze(int fd)
+{
+    const char question[] = "POST /0/exists HTTP/1.1\r\nContent-Length: 11\r\n\r\n{\"keys\":[]}";
+    struct registry_entry *entry = registry_lock(registry, 0, "kv", 2);
+    uint64_t received = atomic_load(&loop_metrics()->bytes_received);
+    assert_non_null(entry);
+    say(fd, question);
+    wait_for(&loop_metrics()->bytes_received, received + strlen(question));
+    return entry;
+}
+
+static void thaw(struct registry_entry *entry, int fd)
+{
+    registry_unlock(entry);
+    assert_int_equal(hear_status(fd), 200);
+}
+
+/* A single loop, whose rank 0 is for freeze(). */
+static int start_alone(struct shape shape)
+{
+    shape.threads = 1;
+    start(shape);
+    int fd = open_connection();
+    for (int rank = 0; rank < 3; rank++) {
+        char path[32];
+        snprintf(path, sizeof(path), "/%d/initialize", rank);
+        assert_int_equal(ask(fd, path, "{\"num_pages\":64}"), 204);
+    }
+    return fd;
+}
+
+static void open_all(int fds[], int n)
+{
+    uint64_t opened = atomic_load(&loop_metrics()->connections_opened);
+    for (int i = 0; i < n; i++)
+        fds[i] = open_connection();
+    wait_for(&loop_metrics()->connections_opened, opened + (uint64_t)n);
+}
+
+static void close_all(const int fds[], int n)
+{
+    for (int i = 0; i < n; i++)
+        close(fds[i]);
+}
+
 /* ---- Deadlines -------------------------------------------------------------------------------*/
 
 static void a_head_that_is_not_complete_in_time_is_refused(void **state)
@@ -557,6 +622,72 @@ static void an_idle_connection_and_a_slow_body_end(void **state)
     assert_true(is_over(slow));
     close(idle);
     close(slow);
+    finish();
+}
+
+static void pass_time(uint64_t ms)
+{
+    const struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* A loop that is busy for longer than the deadlines finds what came in time. False: this machine
+ * was too slow for anything to come in time. */
+static bool come_in_time(int control, uint64_t deadline_ms)
+{
+    const char part[] = "GET /health HTTP/1.1\r\nX:";
+    const char rest[] = "POST /2/exists HTTP/1.1\r\nContent-Length: 11\r\n\r\n{";
+    uint64_t start_ms = clock_boot_ms(), received = atomic_load(&loop_metrics()->bytes_received);
+    int fds[3];
+    open_all(fds, 3);
+    const int idle = fds[0], head = fds[1], body = fds[2];
+    say(head, part);
+    say(body, rest);
+    wait_for(&loop_metrics()->bytes_received, received + strlen(part) + strlen(rest));
+    struct registry_entry *frozen = freeze(control);
+    say(idle, HEALTH);
+    say(head, "\r\n\r\n");
+    say(body, "\"keys\":[]}");
+    bool in_time = clock_boot_ms() - start_ms < deadline_ms / 2;
+    pass_time(in_time ? deadline_ms + 500 : 0);
+    thaw(frozen, control);
+    for (int i = 0; i < 3 && in_time; i++)
+        assert_int_equal(hear_status(fds[i]), 200);
+    close_all(fds, 3);
+    return in_time;
+}
+
+static void what_came_in_time_is_served_however_late(void **state)
+{
+    (void)state;
+    enum { DEADLINE_MS = 1000 };
+    bool in_time = false;
+    for (int tries = 0; tries < 20 && !in_time; tries++) {
+        int control = start_alone((struct shape){.head_ms = DEADLINE_MS, .idle_ms = DEADLINE_MS});
+        in_time = come_in_time(control, DEADLINE_MS);
+        close(control);
+        finish();
+    }
+}
+
+/* It is idle for as long as the loop knows. */
+static void a_connection_with_a_request_makes_no_room_for_another(void **state)
+{
+    (void)state;
+    int control = start_alone((struct shape){.connections = 3}), idle = open_connection();
+    say(idle, HEALTH);
+    assert_int_equal(hear_status(idle), 200);
+    struct registry_entry *frozen = freeze(control);
+    int other = open_connection(); /* the kernel's backlog takes it */
+    say(idle, HEALTH);
+    say(other, HEALTH);
+    pass_time(1500);
+    thaw(frozen, control);
+    assert_int_equal(hear_status(idle), 200);
+    assert_int_equal(hear_status(other), 200);
+    close(idle);
+    close(other);
+    close(control);
     finish();
 }
 
@@ -731,6 +862,8 @@ int main(void)
         cmocka_unit_test(answers_beyond_the_budget_cost_who_does_not_read),
         cmocka_unit_test(a_head_that_is_not_complete_in_time_is_refused),
         cmocka_unit_test(an_idle_connection_and_a_slow_body_end),
+        cmocka_unit_test(what_came_in_time_is_served_however_late),
+        cmocka_unit_test(a_connection_with_a_request_makes_no_room_for_another),
         cmocka_unit_test(requests_wait_until_the_catalogs_are_loaded),
         cmocka_unit_test(a_refusal_does_not_wait_for_the_catalogs),
         cmocka_unit_test(a_stop_lets_requests_in_flight_end),
