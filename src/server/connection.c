@@ -79,9 +79,7 @@ static enum phase phase_of(const struct connection *c)
         return PHASE_IDLE;
     if (c->parser.phase == HTTP_IN_HEAD)
         return PHASE_HEAD;
-    const struct http_request *request = &c->parser.request;
-    uint64_t bytes = request->chunked ? c->parser.body.length : request->content_length;
-    return bytes > REQUEST_LONG_BYTES ? PHASE_LONG : PHASE_BODY;
+    return http_body_length(&c->parser) > REQUEST_LONG_BYTES ? PHASE_LONG : PHASE_BODY;
 }
 
 static bool is_held(const struct connection *c)
@@ -98,10 +96,10 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buffer
     (void)suggested;
     struct connection *c = (struct connection *)(void *)handle;
     unsigned room = 0;
-    if (!turns_allow(c))
-        turns_wait(c);
-    else if (!c->filled)
+    if (!c->filled && turns_allow(c))
         room = held_room(c);
+    else if (!c->filled)
+        turns_wait(c);
     *ret_buffer = uv_buf_init(c->loop->input, room);
     c->filled = false;
 }
@@ -120,7 +118,7 @@ static void wait_for_room(struct connection *c)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 {
     struct connection *c = (struct connection *)(void *)stream;
-    if (n == UV_ENOBUFS && c->queued)
+    if (n == UV_ENOBUFS && c->queue != NULL)
         set_reading(c, false);
     else if (n == UV_ENOBUFS)
         wait_for_room(c);
@@ -152,7 +150,7 @@ static void set_reading(struct connection *c, bool reading)
 
 void connection_resume(struct connection *c)
 {
-    if (!c->queued)
+    if (c->queue == NULL)
         set_reading(c, true);
 }
 
@@ -638,7 +636,6 @@ void connection_open(struct loop *loop, int fd)
         return;
     }
     c->loop = loop;
-    c->lengthy = true;
     know_address(&c->peer, fd);
     http_parser_init(&c->parser, loop->server->options.body_max_bytes);
     enter_phase(c, PHASE_IDLE, loop->server->options.idle_ms);

@@ -79,9 +79,7 @@ unsigned held_room(const struct connection *c)
     if (held_must_wait(c))
         return 0;
     bool body = c->phase == PHASE_BODY || c->phase == PHASE_LONG;
-    unsigned bytes = c->phase == PHASE_LONG ? LOOP_LONG_BYTES
-                     : body                 ? LOOP_BODY_BYTES
-                                            : LOOP_INPUT_BYTES;
+    unsigned bytes = turns_room(c);
     if (c->phase == PHASE_LINGER || !is_tight(c->loop))
         return bytes;
     /* What comes behind a request would have to be kept: little is taken. */

@@ -450,6 +450,11 @@ uint64_t http_body_left(const struct http_parser *parser)
     return parser->request.content_length - parser->body.length;
 }
 
+uint64_t http_body_length(const struct http_parser *parser)
+{
+    return parser->request.chunked ? parser->body.length : parser->request.content_length;
+}
+
 bool http_is_between(const struct http_parser *parser)
 {
     return parser->phase == HTTP_DONE ||

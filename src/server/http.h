@@ -70,6 +70,9 @@ enum http_event http_next(struct http_parser *parser, const char **at, const cha
 /* How much of a body is still to come, bytes; of a chunked one nobody knows: UINT64_MAX. */
 uint64_t http_body_left(const struct http_parser *parser);
 
+/* How long the body is; of a chunked one, how much of it has come. Bytes. */
+uint64_t http_body_length(const struct http_parser *parser);
+
 /* Nothing of a request has come yet. */
 bool http_is_between(const struct http_parser *parser);
 

@@ -7,12 +7,15 @@
 #include <uv.h>
 
 enum {
-    LOOP_INPUT_BYTES = 256 * 1024,  /* read at once, for all connections of a loop */
-    LOOP_BODY_BYTES = 64 * 1024,    /* of a body that did not come with its head: a turn; */
-    LOOP_LONG_BYTES = 16 * 1024,    /* of a long one, so that its copy delays nobody */
-    LOOP_TIGHT_BYTES = 4 * 1024,    /* read at once while a loop holds much: see held.c */
-    LOOP_STALL_BYTES = 16 * 1024,   /* of a body that others wait for: less in stall_ms */
-    LOOP_STALL_MS = 1000,           /* costs its connection */
+    LOOP_INPUT_BYTES = 256 * 1024, /* read at once, for all connections of a loop */
+    LOOP_BODY_BYTES = 64 * 1024,   /* of a body that did not come with its head: a turn; */
+    LOOP_LONG_BYTES = 16 * 1024,   /* of a long one, so that its copy delays nobody */
+    LOOP_SHARE_BYTES =
+        128 * 1024,               /* of the others' requests: a further lengthy turn; see turns.c */
+    LOOP_CALLS_BYTES = 8 * 1024,  /* of a body cost as much as a turn's system calls */
+    LOOP_TIGHT_BYTES = 4 * 1024,  /* read at once while a loop holds much: see held.c */
+    LOOP_STALL_BYTES = 16 * 1024, /* of a body that others wait for: less in stall_ms */
+    LOOP_STALL_MS = 1000,         /* costs its connection */
     LOOP_FLUSH_BYTES = 1024 * 1024, /* answers gathered before they are written */
     LOOP_TURN_NS = 50 * 1000,       /* of one connection, before the others have theirs */
     LOOP_LENGTHY_BYTES = 32 * 1024, /* of bodies: a turn that took more is a lengthy one */
@@ -65,9 +68,9 @@ struct connection {
     bool delayed; /* it was made to wait for room */
     bool filled;  /* its last read took all there was room for */
     bool yields;  /* its turn is over, it has more input */
-    bool lengthy; /* its last turn was a lengthy one, or it has had none yet: see turns.c */
+    bool lengthy; /* its last turn was a lengthy one: see turns.c */
     bool has_turn;
-    bool queued; /* waits for its turn, in the queue between `ahead` and `behind` */
+    struct turn_queue *queue; /* in which it waits for its turn, between */
     struct connection *ahead, *behind;
     bool ended;  /* the peer will send nothing more */
     bool last;   /* what is being answered is the last */
@@ -80,13 +83,19 @@ struct connection_list {
     struct connection *first, *last;
 };
 
+/* Connections that wait for their turn. */
+struct turn_queue {
+    struct connection *first, *last;
+    size_t left; /* turns in this pass */
+};
+
 struct loop {
     struct server *server;
     struct worker *worker;
     uv_loop_t uv;
     uv_async_t wake;
     uv_timer_t tick;
-    uv_idle_t turns;      /* runs while connections wait for their turn */
+    uv_idle_t turns;      /* active while connections wait for their turn: no wait for events */
     uv_prepare_t before;  /* before each wait for events: who was made to wait goes on */
     uv_poll_t *listening; /* the first loop's, one for each address */
     size_t listening_count;
@@ -94,11 +103,13 @@ struct loop {
     pthread_t thread;
     bool started, stopping, ended;
     uint64_t stop_at_ms;
-    uint64_t now_ms;              /* when the last event was taken */
-    uint64_t turn_ns;             /* when the turn under way began; 0: with its first request */
-    size_t turn_bytes;            /* of bodies, so far */
-    struct connection_list queue; /* those that wait for their turn */
-    uint64_t pass, lengthy_pass;  /* this one's number, and that in which one had its turn */
+    uint64_t now_ms;   /* when the last event was taken */
+    uint64_t turn_ns;  /* when the turn under way began; 0: with its first request */
+    size_t turn_bytes; /* of bodies, so far */
+    bool turn_is_lengthy;
+    size_t others_bytes; /* what turns that are not lengthy have cost in this pass */
+    size_t shares;       /* how much those that are lengthy may cost: turns, or pieces */
+    struct turn_queue lengthy, long_bodies;
     struct connection_list phases[PHASES];
     size_t connections, connections_share;
     size_t held_bytes;    /* of heads, bodies and waiting input */
@@ -168,10 +179,12 @@ void connection_shed(struct loop *loop);
 bool turns_allow(struct connection *connection);
 void turns_wait(struct connection *connection);  /* connection_take_turn() will be called */
 void turns_leave(struct connection *connection); /* waits no more, if it did */
-void turns_begin_pass(struct loop *loop);        /* before each wait for events */
+void turns_begin_pass(struct loop *loop);        /* before each wait for events: gives turns */
 void turns_begin(struct connection *connection); /* a turn of its */
 /* A request was answered: the turn goes on, or is over (`yields`). */
 void turns_count(struct connection *connection, uint64_t start_ns, uint64_t end_ns);
+/* How much of its input a turn of the connection takes at most, bytes. */
+unsigned turns_room(const struct connection *connection);
 
 /* held.c, on the loop's thread only. */
 size_t held_budget(const struct loop *loop);              /* bytes */

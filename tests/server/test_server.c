@@ -581,6 +581,33 @@ static int start_alone(struct shape shape)
     return fd;
 }
 
+enum { LENGTHY_BYTES = 40000, ORDINARY_BYTES = 31000 };
+
+/* Reserves a page for each of the keys `from` to `to` - 1, in a body of so many bytes. */
+static void say_reserve(int fd, int from, int to, size_t body_bytes)
+{
+    struct buffer body = {0};
+    for (int i = from; i < to; i++)
+        buffer_append_format(&body, "%s[\"%d\",\"\"]", i == from ? "{\"keys\":[" : ",", i);
+    buffer_append_text(&body, "]}");
+    struct buffer request =
+        make_long("/2/reserve_and_allocate_page_indices", "", buffer_text(&body), body_bytes);
+    say_bytes(fd, request.data, request.length);
+    buffer_done(&body);
+    buffer_done(&request);
+}
+
+/* How many of the keys that were asked for had been reserved before. */
+static int hear_reserved(int fd)
+{
+    static char text[1 << 16];
+    int count = 0;
+    assert_int_equal(hear(fd, text, sizeof(text)), 200);
+    for (const char *at = text; (at = strstr(at, "true")) != NULL; at++)
+        count++;
+    return count;
+}
+
 static void open_all(int fds[], int n)
 {
     uint64_t opened = atomic_load(&loop_metrics()->connections_opened);
@@ -593,6 +620,103 @@ static void close_all(const int fds[], int n)
 {
     for (int i = 0; i < n; i++)
         close(fds[i]);
+}
+
+static void new_connections_are_served_at_once(void **state)
+{
+    (void)state;
+    enum { NEW = 8 };
+    int fds[NEW], control = start_alone((struct shape){0}), other = open_connection();
+    assert_int_equal(ask(other, "/2/exists", "{\"keys\":[]}"), 200);
+    open_all(fds, NEW);
+    struct registry_entry *frozen = freeze(control);
+    for (int i = 0; i < NEW; i++)
+        say_reserve(fds[i], i, i + 1, 100);
+    say_reserve(other, 0, NEW, 1000);
+    thaw(frozen, control);
+    assert_int_equal(hear_reserved(other), NEW);
+    for (int i = 0; i < NEW; i++)
+        assert_int_equal(hear_reserved(fds[i]), 0);
+    close_all(fds, NEW);
+    close(other);
+    close(control);
+    finish();
+}
+
+/* Thirty have a turn in one pass, so that those who ask for much have several in the next. Whoever
+ * looks says so much first that its question is read in the pass after that. */
+static void many_others_starve_nobody_who_asks_for_much(void **state)
+{
+    (void)state;
+    enum { OTHERS = 30, CROWD = 12, BEFORE = 3 };
+    int fds[OTHERS + CROWD + 1], control = start_alone((struct shape){0});
+    const int *others = fds, *crowd = fds + OTHERS, *looker = crowd + CROWD;
+    struct buffer before = make_long("/nope", "", "", ORDINARY_BYTES);
+    open_all(fds, OTHERS + CROWD + 1);
+    for (int i = 0; i < CROWD; i++) {
+        say_reserve(crowd[i], CROWD, CROWD + 1, LENGTHY_BYTES);
+        (void)hear_reserved(crowd[i]);
+    }
+    say(*looker, HEALTH);
+    assert_int_equal(hear_status(*looker), 200);
+    struct registry_entry *frozen = freeze(control);
+    for (int i = 0; i < OTHERS; i++)
+        say_reserve(others[i], CROWD, CROWD + 1, ORDINARY_BYTES);
+    for (int i = 0; i < CROWD; i++)
+        say_reserve(crowd[i], i, i + 1, LENGTHY_BYTES);
+    for (int i = 0; i < BEFORE; i++)
+        say_bytes(*looker, before.data, before.length);
+    say_reserve(*looker, 0, CROWD, 1000);
+    thaw(frozen, control);
+    for (int i = 0; i < BEFORE; i++)
+        assert_int_equal(hear_status(*looker), 404);
+    assert_true(hear_reserved(*looker) > CROWD / 2);
+    for (int i = 0; i < OTHERS + CROWD; i++)
+        (void)hear_reserved(fds[i]);
+    close_all(fds, OTHERS + CROWD + 1);
+    close(control);
+    buffer_done(&before);
+    finish();
+}
+
+/* The last of those who ask for much makes the loop stand still again: by then the long body, which
+ * comes in some twenty pieces, has come and is worked on. */
+static void a_long_body_does_not_wait_for_all_lengthy_turns(void **state)
+{
+    (void)state;
+    enum { CROWD = 40, LANE = 2 };
+    int fds[CROWD + 1], control = start_alone((struct shape){0}), peer;
+    struct buffer lengthy = make_long("/2/exists", "", "{\"keys\":[]}", LENGTHY_BYTES);
+    struct buffer last = make_long("/1/exists", "", "{\"keys\":[]}", LENGTHY_BYTES);
+    struct buffer body = make_long("/2/exists", "", "{\"keys\":[]}", BODY_MAX);
+    const int buffer_bytes = 1 << 20;
+    open_all(fds, CROWD + 1);
+    peer = fds[CROWD];
+    assert_int_equal(setsockopt(peer, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes)),
+                     0);
+    for (int i = 0; i < CROWD; i++) {
+        say_bytes(fds[i], lengthy.data, lengthy.length);
+        assert_int_equal(hear_status(fds[i]), 200);
+    }
+    struct registry_entry *frozen = freeze(control);
+    struct registry_entry *barrier = registry_lock(registry, 1, "kv", 2);
+    assert_non_null(barrier);
+    for (int i = 0; i < CROWD; i++) {
+        const struct buffer *one = i + 1 < CROWD ? &lengthy : &last;
+        say_bytes(fds[i], one->data, one->length);
+    }
+    say_bytes(peer, body.data, body.length);
+    thaw(frozen, control);
+    wait_for(&service.workers[LANE]->metrics.requests[ENDPOINT_EXISTS][OUTCOME_OK], 1);
+    registry_unlock(barrier);
+    for (int i = 0; i < CROWD + 1; i++)
+        assert_int_equal(hear_status(fds[i]), 200);
+    close_all(fds, CROWD + 1);
+    close(control);
+    buffer_done(&lengthy);
+    buffer_done(&last);
+    buffer_done(&body);
+    finish();
 }
 
 /* ---- Deadlines -------------------------------------------------------------------------------*/
@@ -860,6 +984,9 @@ int main(void)
         cmocka_unit_test(a_long_body_that_others_wait_for_must_come),
         cmocka_unit_test(short_work_does_not_wait_for_long_bodies),
         cmocka_unit_test(answers_beyond_the_budget_cost_who_does_not_read),
+        cmocka_unit_test(new_connections_are_served_at_once),
+        cmocka_unit_test(many_others_starve_nobody_who_asks_for_much),
+        cmocka_unit_test(a_long_body_does_not_wait_for_all_lengthy_turns),
         cmocka_unit_test(a_head_that_is_not_complete_in_time_is_refused),
         cmocka_unit_test(an_idle_connection_and_a_slow_body_end),
         cmocka_unit_test(what_came_in_time_is_served_however_late),
