@@ -556,15 +556,19 @@ enum kvs_status image_begin(struct image *image, uint64_t unsettled_until_ms,
     return status;
 }
 
-/* Under the same id and token, so that the live array goes on belonging to it. */
+/* Under the same id and token, so that the live array goes on belonging to it. Without a file
+ * nothing leads to that array at the next start. */
 static enum kvs_status make_anew(struct image *image, struct kvs_error *error)
 {
     struct image_header header = image->header;
     int fd;
     int failure = create_as(image->dir, image->name, &header, &fd);
-    if (failure != 0)
-        return io_error(error, "create", image->path, failure,
-                        image_base_bytes(image->header.num_pages));
+    if (failure != 0) {
+        char reason[128];
+        snprintf(reason, sizeof(reason), "it was removed, and cannot be made anew (%s)",
+                 strerror(failure));
+        return error_set(error, KVS_ERR_CATALOG_DISPLACED, image->path, reason);
+    }
     close(image->fd);
     image->fd = fd;
     image->header = header;

@@ -79,8 +79,8 @@ void image_set_identity(struct image *image, uint64_t bytes_per_page, const char
 enum image_loss { IMAGE_KEPT, IMAGE_REMOVED, IMAGE_CUT };
 /* Whether the file is still there, whole and under its name. One that was removed or cut is made
  * anew (*ret_loss): it holds a header and not every slot, so that all of them must be written.
- * Errors: KVS_ERR_CATALOG_DISPLACED (another file is there, and is left alone; or the image was
- * mapped and is gone), KVS_ERR_CATALOG_IO, KVS_ERR_NO_SPACE. */
+ * Errors: KVS_ERR_CATALOG_DISPLACED (another file is there, and is left alone; or the image is gone
+ * and was mapped, or cannot be made anew), KVS_ERR_CATALOG_IO, KVS_ERR_NO_SPACE. */
 enum kvs_status image_look_after(struct image *image, enum image_loss *ret_loss,
                                  struct kvs_error *error);
 

@@ -780,6 +780,31 @@ static void another_file_in_the_images_place_is_left_alone(void **state)
     registry_close(registry);
 }
 
+/* Then nothing leads to the live array, and a crash or a stop does lose something. */
+static void an_image_that_cannot_be_made_anew_is_not_kept(void **state)
+{
+    (void)state;
+    char image[KEPT_PATH_BYTES + 32];
+    image_of(image);
+    struct registry *registry = open_kept();
+    assert_int_equal(initialize(registry, 0, "kv", 64), KVS_OK);
+    store(registry, 1);
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_int_equal(unlink(image), 0);
+    kept_faults.writes_left = 0;
+    kept_faults.failure = ENOSPC;
+    assert_int_equal(registry_sync(registry, &error), KVS_ERR_CATALOG_DISPLACED);
+    assert_non_null(strstr(kept_log_text, "No space left on device"));
+    assert_non_null(strstr(kept_log_text, "Nothing is kept from now on"));
+    kept_faults.writes_left = -1; /* there is room again */
+    assert_int_equal(registry_sync(registry, &error), KVS_OK);
+    assert_int_equal(unlink(image), 0);
+    kept_faults.writes_left = 0;
+    registry_close(registry);
+    assert_non_null(strstr(kept_log_text, "What it held is not kept."));
+    kept_faults.writes_left = -1;
+}
+
 static struct registry *being_dropped;
 static bool found_while_dropped;
 
@@ -991,6 +1016,7 @@ int main(void)
         TEST(a_removed_image_is_made_anew),
         TEST(a_cut_image_is_made_anew),
         TEST(another_file_in_the_images_place_is_left_alone),
+        TEST(an_image_that_cannot_be_made_anew_is_not_kept),
         TEST(a_drop_holds_no_request_up),
         TEST(a_drop_that_failed_changes_nothing),
         TEST(without_space_nothing_is_created),
