@@ -15,6 +15,8 @@ static struct client clients[CLIENTS_MAX + 1]; /* the last one looks at the end 
 static size_t client_count;
 static struct chance fate, of_files, of_disk, of_network, of_server;
 static uint64_t starts_at_us[CLIENTS_MAX]; /* of clients that were killed; 0: alive */
+/* Troubles come together: a kill soon after a power cut, while the caution after that one lasts. */
+static uint64_t kill_again_us;
 
 /* ---- Catalogs: the server, or the store that has its own ------------------------------------ */
 
@@ -63,6 +65,8 @@ static void cut_power(void)
 {
     sim_trace("power cut");
     kill_keeper();
+    if (sim_plan.per_mille[FAULT_KILL] > 0 && one_in(&fate, 3))
+        kill_again_us = sim_now_us() + between(&fate, 1, 400) * 1000;
     sim_server_machine.boots++;
     sim_files_power_cut();
     twin_lost_shm();
@@ -116,8 +120,10 @@ static void kill_a_client(void)
 
 static void befall(void)
 {
-    if (sim_fault(&fate, FAULT_KILL))
+    if (sim_fault(&fate, FAULT_KILL) || sim_now_us() >= kill_again_us) {
+        kill_again_us = UINT64_MAX;
         kill_keeper();
+    }
     if (sim_fault(&fate, FAULT_POWER_CUT))
         cut_power();
     if (sim_fault(&fate, FAULT_STOP))
@@ -223,6 +229,7 @@ static void settle(void *arg)
 static void begin(void)
 {
     uint64_t seed = sim_plan.seed * 0x9e3779b97f4a7c15u;
+    kill_again_us = UINT64_MAX;
     fate.state = seed ^ 1;
     of_files.state = seed ^ 2;
     of_disk.state = seed ^ 3;
