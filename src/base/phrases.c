@@ -25,7 +25,25 @@ static const struct phrase phrases[] = {
     {"422 Client Error: {reason} for url: {url}", KVS_ERR_REQUEST_RANK},
     {NO_CONNECTION, KVS_ERR_REMOTE_UNREACHABLE},
     {NO_CONNECTION "ProtocolError('Connection aborted.'", KVS_ERR_REMOTE_BROKEN},
+    {NO_CONNECTION "Read timed out. (read timeout={seconds})", KVS_ERR_REMOTE_DEADLINE},
     {NO_CONNECTION "ResponseError('too many {status} error responses'", KVS_ERR_REMOTE_ANSWER},
+    /* Of what SGLang's class asks, only initialize needs room on the server's disk. */
+    {NO_CONNECTION "/initialize (Caused by ResponseError('too many 500 error responses'",
+     KVS_ERR_NO_SPACE},
+    {NO_CONNECTION "ResponseError('too many 503 error responses'", KVS_ERR_STARTING},
+
+    /* The ends of such lines, alone */
+    {"too many 500 error responses", KVS_ERR_NO_SPACE},
+    {"too many 503 error responses", KVS_ERR_STARTING},
+    {"503 Server Error: Service Unavailable for url", KVS_ERR_STARTING},
+    {"Connection refused", KVS_ERR_REMOTE_UNREACHABLE},
+    {"Connection aborted.", KVS_ERR_REMOTE_BROKEN},
+    {"Connection reset by peer", KVS_ERR_REMOTE_BROKEN},
+    {"Remote end closed connection without response", KVS_ERR_REMOTE_BROKEN},
+    {"Read timed out.", KVS_ERR_REMOTE_DEADLINE},
+
+    /* What any server that starts says of its port */
+    {"Address already in use", KVS_ERR_LISTEN},
 
     /* SGLang's own texts, where they differ from kvshelf's */
     {"MLA model is not supported without global metadata server", KVS_ERR_MLA_NEEDS_SERVER},

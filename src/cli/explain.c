@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "cli/cli.h"
+#include "cli/explain_http.h"
 #include "cli/output.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 #define DOCUMENT "https://github.com/kvshelf/kvshelf/blob/main/docs/errors.md"
 
-enum { WORDS_MAX = 4096, INDENT = 2, PART_MIN = 4 };
+enum { WORDS_MAX = 4096, INDENT = 2, PART_MIN = 4, FOUND_MAX = 64 };
 
 static const char *severity_name(enum error_severity severity)
 {
@@ -188,10 +189,66 @@ static const char *joined_arguments(const struct cli *cli, struct buffer *out)
     return buffer_text(out);
 }
 
+/* What a text is about. `one` is the entry of that code or message, NULL for none; the others come
+ * with the HTTP status that the text names, if it is a number alone or names no entry. */
+struct findings {
+    const struct error_info *one;
+    int http_status;
+    struct error_info others[FOUND_MAX];
+    size_t count;
+};
+
+/* "Not Found" is the message of KVS-508, and what HTTP calls every 404: only with the URL that was
+ * asked does it tell which. */
+static bool is_status_only(const char *wanted, const struct error_info *one)
+{
+    return explain_is_number(wanted) || one == NULL ||
+           (one->status == KVS_ERR_NOT_FOUND && strstr(wanted, "url: ") == NULL);
+}
+
+static void find(const char *wanted, struct findings *ret_found)
+{
+    *ret_found = (struct findings){.one = error_match(wanted)};
+    if (!is_status_only(wanted, ret_found->one))
+        return;
+    ret_found->http_status = explain_http_status(wanted);
+    ret_found->count =
+        explain_http_entries(ret_found->http_status, ret_found->others, FOUND_MAX - 1);
+    if (ret_found->count > 0 && !explain_is_number(wanted))
+        ret_found->one = NULL;
+}
+
+static void print_found(FILE *out, const struct findings *found)
+{
+    char code[ERROR_CODE_MAX];
+    if (found->count > 0)
+        fprintf(out, "HTTP status %d, as in the log of an engine, comes with\n",
+                found->http_status);
+    for (size_t i = 0; i < found->count; i++)
+        fprintf(out, "  %s  %s\n", error_code(&found->others[i], code), found->others[i].message);
+    if (found->count > 0)
+        fputs("\nkvshelf explain CODE shows one.\n", out);
+    if (found->count > 0 && found->one != NULL)
+        fprintf(out, "\n%s is another matter:\n\n", error_code(found->one, code));
+    if (found->one != NULL)
+        print_one(out, found->one);
+}
+
+static int print_found_records(const struct cli *cli, struct findings *found)
+{
+    if (found->one != NULL) {
+        memmove(found->others + 1, found->others, found->count * sizeof(found->others[0]));
+        found->others[0] = *found->one;
+        found->count++;
+    }
+    return print_records(cli, found->others, found->count);
+}
+
 static int explain_one(const struct cli *cli)
 {
     struct buffer text = {0};
     struct kvs_error error;
+    struct findings found;
     int code = CLI_OK;
     const char *wanted = joined_arguments(cli, &text);
     if (wanted[strspn(wanted, " \t\n")] == '\0') {
@@ -201,14 +258,16 @@ static int explain_one(const struct cli *cli)
                   "to see every error");
         return cli_fail(cli, &error);
     }
-    const struct error_info *found = error_match(wanted);
-    if (found != NULL && cli_json(cli)) {
-        code = print_records(cli, found, 1);
-    } else if (found != NULL) {
-        print_one(stdout, found);
-    } else if (cli_json(cli) || strlen(wanted) < PART_MIN || print_list(stdout, wanted) == 0) {
-        error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted);
-        code = cli_fail(cli, &error);
+    find(wanted, &found);
+    if (found.one == NULL && found.count == 0) {
+        if (cli_json(cli) || strlen(wanted) < PART_MIN || print_list(stdout, wanted) == 0) {
+            error_set(&error, KVS_ERR_EXPLAIN_UNKNOWN, wanted);
+            code = cli_fail(cli, &error);
+        }
+    } else if (cli_json(cli)) {
+        code = print_found_records(cli, &found);
+    } else {
+        print_found(stdout, &found);
     }
     buffer_done(&text);
     return code;
@@ -244,9 +303,12 @@ const struct cli_command cli_explain = {
         "Without an argument: lists every error that kvshelf can report. With a code (KVS-201), "
         "a symbol (KVS_ERR_CONFIG_LOAD), an id (config-load), or a whole message pasted from a "
         "log: shows that one, with its common causes, remedies and an example. A part of several "
-        "messages lists them.\n"
+        "messages lists them. An HTTP status (404, \"409 Client Error\"), which is all that an "
+        "engine with SGLang's own class logs of a refusal, lists what comes with it; a number "
+        "alone that is a code, too (404), gives both.\n"
         "\n"
-        "With --json: an array of records, each with the members id, errorCode, errorMessage, "
+        "With --json: an array of records (of a number alone that of the code first), each with "
+        "the members id, errorCode, errorMessage, "
         "messagePattern (a regular expression), errorType, errorClass (of the Python "
         "exception), httpStatus, severity, documentation, triggerScenarios, commonSituations, "
         "solutions, exampleFix, preventionTips and tags.",

@@ -284,6 +284,25 @@ static void test_lines_of_logs_are_found(void **state)
         {"An initialize was refused: Rank 0 namespace 'kv' holds 8 pages of 0 bytes and cannot "
          "become 9 pages of 0 bytes",
          KVS_ERR_GEOMETRY_DIFFERS},
+        {"[Errno 111] Connection refused", KVS_ERR_REMOTE_UNREACHABLE},
+        {"OSError: [Errno 98] Address already in use", KVS_ERR_LISTEN},
+        {"('Connection aborted.', ConnectionResetError(104, 'Connection reset by peer'))",
+         KVS_ERR_REMOTE_BROKEN},
+        {"ConnectionResetError: [Errno 104] Connection reset by peer", KVS_ERR_REMOTE_BROKEN},
+        {"RemoteDisconnected('Remote end closed connection without response')",
+         KVS_ERR_REMOTE_BROKEN},
+        {"HTTPConnectionPool(host='127.0.0.1', port=18000): Read timed out. (read timeout=5.0)",
+         KVS_ERR_REMOTE_DEADLINE},
+        {POOL "url: /0/exists (Caused by ReadTimeoutError(\"HTTPConnectionPool(host='127.0.0.1', "
+              "port=18000): Read timed out. (read timeout=5.0)\"))",
+         KVS_ERR_REMOTE_DEADLINE},
+        {"503 Server Error: Service Unavailable for url: http://h/0/exists", KVS_ERR_STARTING},
+        {"503 Server Error: Service Unavailable for url", KVS_ERR_STARTING},
+        {"too many 500 error responses", KVS_ERR_NO_SPACE},
+        {POOL "url: /0/initialize (Caused by ResponseError('too many 500 error responses'))",
+         KVS_ERR_NO_SPACE},
+        {POOL "url: /0/exists (Caused by ResponseError('too many 503 error responses'))",
+         KVS_ERR_STARTING},
     };
 #undef POST
 #undef URL

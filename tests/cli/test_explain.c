@@ -100,6 +100,52 @@ static void test_none(void **state)
     program_done(&result);
 }
 
+/* Of a refusal SGLang's class logs the HTTP status alone. */
+static void test_an_http_status(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *asked, *says[3], *silent;
+    } cases[] = {
+        {"404", {"HTTP status 404", "  KVS-302  ", "\nKVS-404  KVS_ERR_NO_SPACE\n"}, "KVS-907"},
+        {"401", {"  KVS-506  ", "  KVS-703  ", "\nKVS-401  KVS_ERR_FILE_OPEN\n"}, "KVS-302"},
+        {"409", {"HTTP status 409", "  KVS-303  ", "  KVS-304  "}, "another matter"},
+        {"500", {"  KVS-404  No space left", "  KVS-312  ", "  KVS-101  "}, "KVS-601"},
+        {"503", {"  KVS-515  ", "KVS-503 is another matter", "\nKVS-503  "}, "KVS-302"},
+        {"301", {"KVS-301  KVS_ERR_NOT_INITIALIZED", "What to do", "HTTP 404"}, "HTTP status"},
+        {"404 Client Error", {"HTTP status 404", "KVS-302", "KVS-508"}, "KVS-404"},
+        {"409 Client Error: Conflict", {"HTTP status 409", "KVS-303", "KVS-304"}, "KVS-302"},
+        {"401 Client Error: Unauthorized for url", {"KVS-506", "KVS-703", "HTTP"}, "KVS-401"},
+        {"400 Client Error: Bad Request for url: http://h/0/exists",
+         {"HTTP status 400", "KVS-501", "KVS-502"},
+         "KVS-302"},
+        {"HTTP 404", {"HTTP status 404", "KVS-302", "KVS-508"}, "KVS-404"},
+        {"HTTP/1.1 404 Not Found", {"HTTP status 404", "KVS-302", "KVS-508"}, "KVS-404"},
+        {"404 Client Error: Not Found", {"HTTP status 404", "KVS-302", "KVS-508"}, "KVS-404"},
+        {"Not Found", {"KVS-508  KVS_ERR_NOT_FOUND", "What to do", "HTTP 404"}, "HTTP status"},
+        {"404 Not Found", {"HTTP status 404", "KVS-302", "KVS-508"}, "KVS-404"},
+        {"KVS-404", {"KVS-404  KVS_ERR_NO_SPACE", "What to do", "HTTP 500"}, "HTTP status"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct program_result result = PROGRAM("explain", cases[i].asked);
+        bool said = result.exit_code == 0 && !holds(&result.out, cases[i].silent);
+        for (size_t j = 0; j < 3; j++)
+            said = said && holds(&result.out, cases[i].says[j]);
+        if (!said)
+            fail_msg("%s: exit code %d\n%s", cases[i].asked, result.exit_code,
+                     buffer_text(&result.out));
+        program_done(&result);
+    }
+    struct program_result result = PROGRAM("explain", "404", "--json");
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(buffer_text(&result.out), "[{\"id\":\"no-space\""));
+    assert_true(holds(&result.out, "\"errorCode\":\"KVS-302\""));
+    program_done(&result);
+    result = PROGRAM("explain", "418"); /* nothing has it */
+    assert_int_equal(result.exit_code, 1);
+    program_done(&result);
+}
+
 /* ---- Records ----------------------------------------------------------------------------------
  */
 
@@ -299,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_one),
         cmocka_unit_test(test_several),
         cmocka_unit_test(test_none),
+        cmocka_unit_test(test_an_http_status),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_one_record_is_an_array),
         cmocka_unit_test(test_the_page_is_not_stale),
