@@ -50,6 +50,11 @@ struct doctor_place {
 };
 void doctor_examine_io(const struct doctor_place *place, struct doctor_report *report);
 
+/* doctor_index.c: where metadata_dir keeps the index. `dir` is the nearest directory that is there;
+ * `num_pages` 0: not known. */
+void doctor_examine_index(const struct kvs_store_options *options, const char *dir,
+                          uint64_t num_pages, struct doctor_report *report);
+
 /* doctor_server.c: the server of metadata_server_url. `num_pages` 0: not known. */
 void doctor_examine_server(const struct kvs_store_options *options, uint64_t num_pages,
                            struct doctor_report *report);

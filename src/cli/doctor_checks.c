@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "cli/doctor.h"
 #include "cli/namespace_find.h"
-#include "metadata/directory.h"
 #include "store/config.h"
 #include "store/identity.h"
 
@@ -17,10 +16,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-enum { INDEX_BYTES_PER_PAGE = 90, SLOT_BYTES = 64, FEW_PAGES = 1000 };
+enum { INDEX_BYTES_PER_PAGE = 90, FEW_PAGES = 1000 };
 
 struct examination {
     struct doctor_report *report;
@@ -364,43 +362,6 @@ static void examine_pages_place(struct examination *e)
 
 /* ---- The index ------------------------------------------------------------------------------ */
 
-static void examine_shm(struct examination *e)
-{
-    struct statvfs shm;
-    uint64_t need = e->num_pages * SLOT_BYTES;
-    if (e->num_pages == 0 || statvfs("/dev/shm", &shm) != 0)
-        return;
-    uint64_t room = (uint64_t)shm.f_bavail * shm.f_frsize;
-    if (room < need)
-        say(e, DOCTOR_WARNING, "/dev/shm",
-            "Give the container more (docker run --shm-size); kvshelf stat /dev/shm shows what "
-            "kvshelf has there.",
-            "/dev/shm has room for %s, the live array of this rank takes %s: the image is used "
-            "instead, which is slower.",
-            BYTES(room), BYTES(need));
-    else
-        say(e, DOCTOR_OK, "/dev/shm", NULL, "The live array takes %s of %s.", BYTES(need),
-            BYTES(room));
-}
-
-/* What an engine would find in the directory. */
-static void examine_kept(struct examination *e)
-{
-    const struct kvs_store_options *options = &e->config.options;
-    enum namespace_presence presence = NAMESPACE_ABSENT;
-    struct kvs_error error;
-    struct buffer ns = {0};
-    uint32_t rank = namespace_meant(options, &ns);
-    if (namespace_find(options, e->num_pages, &presence, &error) != KVS_OK)
-        doctor_say_refused(e->report, "index", options, &error);
-    else if (presence == NAMESPACE_THERE)
-        say(e, DOCTOR_OK, "index", NULL, "'%s' of rank %" PRIu32 " is kept there%s.",
-            buffer_text(&ns), rank,
-            e->num_pages == 0 ? "" : ", with as many pages and of this size");
-    e->report->failed = e->report->failed || ns.failed;
-    buffer_done(&ns);
-}
-
 static void examine_metadata_dir(struct examination *e)
 {
     const char *dir = e->config.options.metadata_dir;
@@ -415,18 +376,8 @@ static void examine_metadata_dir(struct examination *e)
         e->report->failed = true;
         return;
     }
-    struct statfs about;
-    if (examine_directory(e, "index", place)) {
-        const char *refused =
-            statfs(place, &about) == 0
-                ? directory_refused_filesystem((uint64_t)about.f_type & 0xffffffff)
-                : NULL;
-        if (refused != NULL)
-            say(e, DOCTOR_ERROR, "index", "Choose a directory on a local disk for metadata_dir.",
-                "%s is on %s, where locks and syncs cannot be trusted.", place, refused);
-        examine_kept(e);
-        examine_shm(e);
-    }
+    if (examine_directory(e, "index", place))
+        doctor_examine_index(&e->config.options, place, e->num_pages, e->report);
     free(place);
 }
 

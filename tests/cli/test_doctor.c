@@ -314,6 +314,38 @@ static void test_a_full_disk(void **state)
     mounted_undo(place);
 }
 
+/* A catalog is allocated whole when it is created: without room for it no store opens. */
+static void test_no_room_for_the_index(void **state)
+{
+    (void)state;
+    static char bytes[1 << 16];
+    char reason[160], path[TEMP_DIR_MAX + 32], place[TEMP_DIR_MAX + 16];
+    snprintf(place, sizeof(place), "%s/disk", dir);
+    assert_int_equal(mkdir(place, 0700), 0);
+    if (!mounted_tmpfs(place, 1 << 20, reason, sizeof(reason))) {
+        print_message("skipped: %s\n", reason);
+        skip();
+    }
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    write_config("{" GOOD ", \"metadata_dir\": \"@/disk/index\"}");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "65536"), 0, "warning  index",
+           "/disk is on tmpfs (memory: seen at once");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "131072"), 0, "ok       index",
+           "/disk has 1 MiB free, the catalog of this rank takes 512 KiB there");
+    EXPECT(PROGRAM("doctor", "--bytes-per-page", "4096"), 1, "error    index",
+           "/disk has 1 MiB free, and the catalog of this rank takes 15.6 MiB there",
+           "-> Make room, or choose another metadata_dir");
+    snprintf(path, sizeof(path), "%s/other", place);
+    int other = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(other >= 0);
+    while (write(other, bytes, sizeof(bytes)) > 0)
+        continue;
+    assert_int_equal(close(other), 0);
+    EXPECT(PROGRAM("doctor"), 1, "error    index", "/disk has 0 B free, and the catalog",
+           "takes at least ");
+    mounted_undo(place);
+}
+
 static void test_a_server_with_a_token(void **state)
 {
     (void)state;
@@ -523,6 +555,7 @@ int main(void)
         TEST(test_a_namespace_of_another_model),
         TEST(test_a_kept_index_of_another),
         TEST(test_a_full_disk),
+        TEST(test_no_room_for_the_index),
         TEST(test_a_server_with_a_token),
         TEST(test_another_server),
         TEST(test_a_server_with_another_clock),
