@@ -211,6 +211,9 @@ static void test_a_server(void **state)
            "keeps its catalogs in memory only", "-> Start it with --data-dir DIR",
            "ok       clock         The server's clock and this machine's agree",
            "'kv' of rank 0 will be created", "ok       latency", "pages.0.bin");
+    /* Nothing is asked that is refused, which somebody would be alerted by. */
+    assert_int_equal(live_server_requests(&server, ENDPOINT_EXISTS), 0);
+    assert_true(live_server_requests(&server, ENDPOINT_HEALTH) > 1);
     struct kvs_error error;
     assert_int_equal(
         registry_initialize(server.registry, 3, "kv@pp1of2", 1000, 1 << 20, NULL, &error), KVS_OK);
