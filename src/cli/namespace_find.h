@@ -30,7 +30,9 @@ enum namespace_presence {
 enum kvs_status namespace_find(const struct kvs_store_options *options, uint64_t num_pages,
                                enum namespace_presence *ret_presence, struct kvs_error *error);
 
-/* KVS_ERR_NAMESPACE_NONE, for what namespace_meant() says. */
-enum kvs_status namespace_none(const struct kvs_store_options *options, struct kvs_error *error);
+/* KVS_ERR_NAMESPACE_NONE, for what namespace_meant() says. `advice` follows the place, "" for none.
+ */
+enum kvs_status namespace_none(const struct kvs_store_options *options, const char *advice,
+                               struct kvs_error *error);
 
 #endif

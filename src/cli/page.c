@@ -1,5 +1,7 @@
 /* kvshelf get, set and delete: one page through the store that a configuration describes, for
- * looking and for repair. get and delete open the store to inspect, so that they create nothing.
+ * looking and for repair. They open the store to inspect, so that they create none: a namespace
+ * that set made would have to state the identity as the engine will, to be refused to an engine of
+ * another model and not to its own, and only the engine knows all of it.
  *
  * The identity (model, dtype, layout) is compared here, as far as the configuration states it: an
  * engine states more, and a store that stated a part would be taken for another model's. */
@@ -17,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 struct page {
     const struct cli *cli;
     const char *command, *key;
-    bool writes;     /* it may create the namespace and the page file */
+    bool writes;     /* stores a page, in a page file that may have to be made */
     bool unverified; /* a page without a checksum is there, too */
     struct store_config config;
     struct kvs_store *store;
@@ -75,6 +76,13 @@ static enum kvs_status check_place(const struct kvs_store_options *options, stru
                      "no command can look; metadata_dir or metadata_server_url would show it");
 }
 
+static enum kvs_status say_none(const struct page *page, struct kvs_error *error)
+{
+    return namespace_none(
+        &page->config.options,
+        page->writes ? ", and set makes none: start the engine once, which does" : "", error);
+}
+
 /* Is the namespace there, and is it of this configuration? */
 static enum kvs_status check_namespace(const struct page *page, struct kvs_error *error)
 {
@@ -85,8 +93,8 @@ static enum kvs_status check_namespace(const struct page *page, struct kvs_error
         config_check_geometry("kv", options->bytes_per_page, options->file_size, &num_pages, error);
     if (status == KVS_OK)
         status = namespace_find(options, num_pages, &presence, error);
-    if (status == KVS_OK && presence == NAMESPACE_ABSENT && !page->writes)
-        status = namespace_none(options, error);
+    if (status == KVS_OK && presence == NAMESPACE_ABSENT)
+        status = say_none(page, error);
     return status;
 }
 
@@ -95,11 +103,11 @@ static enum kvs_status open_as_configured(struct page *page, struct kvs_error *e
 {
     const struct kvs_store_options *options = &page->config.options;
     const struct store_parts parts = {.exists_timeout_ms =
-                                          (uint64_t)(options->client_timeout * 1000 + 0.5)};
+                                          (uint64_t)(options->client_timeout * 1000 + 0.5),
+                                      .stores_inspecting = page->writes};
     enum kvs_status status = store_open(options, &parts, &page->store, error);
-    if (options->inspect &&
-        (status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER))
-        status = namespace_none(options, error);
+    if (status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER)
+        status = say_none(page, error);
     return status;
 }
 
@@ -110,14 +118,10 @@ static enum kvs_status open_checked(struct page *page, struct kvs_error *error)
     if (status != KVS_OK)
         return status;
     options->model = options->revision = options->dtype = options->layout = NULL;
-    options->inspect = !page->writes;
+    options->inspect = true;
     options->exists_cache_ms = 0; /* with it a lookup leases pages that have no checksum */
     if (page->unverified)
         options->verify = KVS_VERIFY_IF_KNOWN;
-    page->length = (size_t)options->bytes_per_page;
-    page->bytes = aligned_alloc(4096, (page->length + 4095) & ~(size_t)4095); /* for O_DIRECT */
-    if (page->bytes == NULL)
-        return error_set(error, KVS_ERR_NO_MEMORY, "reading a page");
     return open_as_configured(page, error);
 }
 
@@ -134,18 +138,26 @@ static void name_whom_it_waits_for(const struct page *page, struct buffer *out)
     free(url);
 }
 
-static enum kvs_status open_store(struct page *page, struct kvs_error *error)
+/* Reads what was asked for, and takes the memory of a page; opens nothing. */
+static enum kvs_status prepare(struct page *page, struct kvs_error *error)
 {
     enum kvs_status status = read_options(page, error);
     if (status == KVS_OK)
         status = check_place(&page->config.options, error);
     if (status != KVS_OK)
         return status;
+    page->length = (size_t)page->config.options.bytes_per_page;
+    page->bytes = aligned_alloc(4096, (page->length + 4095) & ~(size_t)4095); /* for O_DIRECT */
+    return page->bytes != NULL ? KVS_OK : error_set(error, KVS_ERR_NO_MEMORY, "reading a page");
+}
+
+static enum kvs_status open_store(struct page *page, struct kvs_error *error)
+{
     struct buffer line = {0};
     struct waiting waiting;
     name_whom_it_waits_for(page, &line);
     waiting_begin(&waiting, line.length == 0 ? NULL : buffer_text(&line));
-    status = open_checked(page, error);
+    enum kvs_status status = open_checked(page, error);
     waiting_end(&waiting);
     buffer_done(&line);
     return status;
@@ -155,15 +167,8 @@ static enum kvs_status open_store(struct page *page, struct kvs_error *error)
 static enum kvs_status print_result(const struct page *page, const char *result, const char *words,
                                     struct kvs_error *error)
 {
-    struct kvs_pool_info info = {0};
-    kvs_store_pool_info(page->store, KVS_POOL_KV, &info);
     if (!cli_json(page->cli)) {
         puts(words);
-        if (page->writes && info.created)
-            printf("created namespace '%s' of rank %" PRIu32 ", which was not there: %s page%s of "
-                   "%s in %s\n",
-                   info.ns, info.rank, COUNT(info.num_pages), info.num_pages == 1 ? "" : "s",
-                   BYTES(info.bytes_per_page), info.file_path);
         return KVS_OK;
     }
     struct buffer out = {0};
@@ -172,8 +177,6 @@ static enum kvs_status print_result(const struct page *page, const char *result,
     json_member_text(&json, "key", page->key);
     json_member_text(&json, "result", result);
     json_member_uint64(&json, "bytes_per_page", page->length);
-    if (page->writes)
-        json_member_bool(&json, "created_namespace", info.created);
     json_write_object_end(&json);
     enum kvs_status status = output_buffer(stdout, &out, error);
     buffer_done(&out);
@@ -291,7 +294,9 @@ static int run_get(const struct cli *cli)
                     &error);
         return cli_fail(cli, &error);
     }
-    enum kvs_status status = open_store(&page, &error);
+    enum kvs_status status = prepare(&page, &error);
+    if (status == KVS_OK)
+        status = open_store(&page, &error);
     if (status == KVS_OK) {
         void *buffer = page.bytes;
         kvs_store_batch_get(page.store, KVS_POOL_KV, 1, &page.key, &buffer, &loaded);
@@ -320,9 +325,11 @@ static int run_set(const struct cli *cli)
     struct kvs_error error;
     struct kvs_store_stats stats;
     bool stored = false;
-    enum kvs_status status = open_store(&page, &error);
+    enum kvs_status status = prepare(&page, &error);
     if (status == KVS_OK)
         status = read_bytes(&page, &error);
+    if (status == KVS_OK)
+        status = open_store(&page, &error);
     if (status == KVS_OK) {
         const void *buffer = page.bytes;
         kvs_store_batch_set(page.store, KVS_POOL_KV, 1, &page.key, &buffer, &stored);
@@ -346,7 +353,9 @@ static int run_delete(const struct cli *cli)
         .cli = cli, .command = "delete", .key = cli_argument(cli, 0), .unverified = true};
     struct kvs_error error;
     bool present = false;
-    enum kvs_status status = open_store(&page, &error);
+    enum kvs_status status = prepare(&page, &error);
+    if (status == KVS_OK)
+        status = open_store(&page, &error);
     if (status == KVS_OK) {
         kvs_store_batch_contains(page.store, KVS_POOL_KV, 1, &page.key, &present);
         status = kvs_store_delete(page.store, KVS_POOL_KV, 1, &page.key, &error);
@@ -410,10 +419,10 @@ const struct cli_command cli_set = {
     .arguments = "KEY",
     .summary = "store one page under a key",
     .about =
-        "Stores one page. A key that is present keeps its bytes: delete it first. A namespace or a "
-        "page file that is not there is made, as by an engine that starts, and a new namespace is "
-        "said: if --bytes-per-page or file_size was wrong, drop it with kvshelf namespaces drop, "
-        "as the engine will be refused.\n\n" ABOUT_KEYS,
+        "Stores one page. A key that is present keeps its bytes: delete it first. The namespace "
+        "must be there, and none is made: start the engine once, which states of which model the "
+        "pages are and what else only it knows. A page file that is not there is "
+        "made.\n\n" ABOUT_KEYS,
     .examples = "kvshelf set \"$KEY-k\" --bytes-per-page 4194304 --input k.bin\n"
                 "head -c 4096 /dev/urandom | kvshelf set trial --config f.json --bytes-per-page 4K",
     .exit_codes = "0  the page is there\n1  it was not stored\n2  wrong arguments",

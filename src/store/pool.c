@@ -44,17 +44,18 @@ static enum kvs_status open_file(struct kvs_store *store, struct pool *pool,
 {
     const struct kvs_store_options *options = &store->config.options;
     enum kvs_io_engine engine = options->io_engine;
+    bool looks = options->inspect && !store->parts.stores_inspecting;
     if (engine == KVS_IO_AUTO && options->use_mock_hf3fs_client)
         engine = KVS_IO_POSIX;
     const struct pagefile_options file = {
         .path = pool->path,
         .file_size = pool->file_size,
-        .existing = options->inspect,
+        .existing = looks,
         .bytes_per_page = pool->bytes_per_page,
         .threads = options->numjobs,
         .entries = options->entries,
         .direct = options->direct,
-        .index = options->inspect ? PAGEFILE_INDEX_NOBODYS
+        .index = looks ? PAGEFILE_INDEX_NOBODYS
                  : options->metadata_server_url == NULL && store->parts.metadata == NULL
                      ? PAGEFILE_INDEX_OWN
                      : PAGEFILE_INDEX_SHARED,

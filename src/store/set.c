@@ -221,7 +221,8 @@ void kvs_store_batch_set(struct kvs_store *store, uint32_t number, size_t n,
         ret_stored[i] = false;
     if (n == 0)
         return;
-    if (pool == NULL || store->config.options.inspect || !store_enter(store)) {
+    bool refused = store->config.options.inspect && !store->parts.stores_inspecting;
+    if (pool == NULL || refused || !store_enter(store)) {
         stats_add(&store->stats, STAT_UNSTORED_REFUSED, n);
         return;
     }

@@ -37,6 +37,9 @@ struct store_parts {
                                  const struct pagefile_options *options, struct pagefile **ret_file,
                                  struct kvs_error *error);
     void *open_file_arg;
+    /* With options.inspect: pages are stored all the same, in a namespace that must exist; the page
+     * file is opened for it, and made where it is missing. */
+    bool stores_inspecting;
     /* How metadata_server_url is asked, in the time of now_ns; becomes the store's likewise. NULL:
      * HTTP by libcurl, in real time. */
     struct remote_transport *transport;

@@ -15,6 +15,7 @@
 enum { PAGE_BYTES = 4096 };
 
 static struct live_server server;
+static const char *model; /* that the configuration states */
 static char dir[TEMP_DIR_MAX], config[TEMP_DIR_MAX + 16], page[TEMP_DIR_MAX + 16],
     copy[TEMP_DIR_MAX + 16];
 
@@ -34,8 +35,8 @@ static void write_config(const char *member, const char *value)
     fprintf(
         file,
         "{\"file_path_prefix\": \"%s/pages\", \"file_size\": 65536, \"numjobs\": 1, \"entries\": 2,"
-        " \"io_engine\": \"posix\", \"model\": \"m\", \"client_timeout\": 2, \"%s\": \"%s\"}",
-        dir, member, value);
+        " \"io_engine\": \"posix\", \"model\": \"%s\", \"client_timeout\": 2, \"%s\": \"%s\"}",
+        dir, model, member, value);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -43,6 +44,7 @@ static int begin(void **state)
 {
     (void)state;
     server = (struct live_server){0};
+    model = "m";
     live_server_start(&server);
     temp_dir_make(dir);
     snprintf(config, sizeof(config), "%s/f.json", dir);
@@ -60,6 +62,23 @@ static int end(void **state)
     live_server_stop(&server);
     temp_dir_remove(dir);
     return 0;
+}
+
+/* As an engine does that is configured like this: it makes what is missing. */
+static enum kvs_status start_engine(void)
+{
+    struct kvs_store_options options;
+    struct kvs_store *store = NULL;
+    struct kvs_error error;
+    kvs_store_options_init(&options);
+    options.bytes_per_page = PAGE_BYTES;
+    options.page_size = 64;
+    options.dtype = "bf16";
+    setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
+    enum kvs_status status = kvs_store_open_env(&options, &store, &error);
+    unsetenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH");
+    kvs_store_close(store);
+    return status;
 }
 
 static void expect(struct program_result result, int exit_code, const char *part)
@@ -105,8 +124,7 @@ static void come_and_go(void)
     expect(RUN("delete", "trial"), 0, "was not there\n");
     expect(RUN("get", "trial"), 1, "the index does not have the key");
     expect(RUN("set", "t", "--input", page, "--json"), 0,
-           "{\"key\":\"t\",\"result\":\"stored\",\"bytes_per_page\":4096,"
-           "\"created_namespace\":false}\n");
+           "{\"key\":\"t\",\"result\":\"stored\",\"bytes_per_page\":4096}\n");
     expect(RUN("set", "t", "--input", page, "--json"), 0, "\"result\":\"present\"");
     expect(RUN("get", "t", "--output", copy, "--json"), 0, "\"result\":\"read\"");
     assert_same_file(page, copy);
@@ -119,9 +137,7 @@ static void come_and_go(void)
 static void test_over_a_server(void **state)
 {
     (void)state;
-    expect(RUN("set", "trial", "--input", page), 0,
-           "stored\ncreated namespace 'kv' of rank 0, which was not there: 16 pages of 4 KiB in ");
-    expect(RUN("delete", "trial"), 0, "deleted\n");
+    assert_int_equal(start_engine(), KVS_OK);
     come_and_go();
     assert_int_equal(live_server_counts(&server, 0, "kv").committed, 0);
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", config, 1);
@@ -142,7 +158,50 @@ static void test_over_a_kept_index(void **state)
     char index[TEMP_DIR_MAX + 16];
     snprintf(index, sizeof(index), "%s/index", dir);
     write_config("metadata_dir", index);
+    assert_int_equal(start_engine(), KVS_OK);
     come_and_go();
+}
+
+/* A namespace that set made would be adopted by the engine of any model, or refused to its own. An
+ * input that is none is found out first. */
+static void test_set_creates_no_namespace(void **state)
+{
+    (void)state;
+    char index[TEMP_DIR_MAX + 16], pages[TEMP_DIR_MAX + 16];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    snprintf(pages, sizeof(pages), "%s/pages.0.bin", dir);
+    for (int kept = 0; kept < 2; kept++) {
+        write_config(kept ? "metadata_dir" : "metadata_server_url", kept ? index : server.url);
+        expect(PROGRAM("set", "k", "--config", config, "--bytes-per-page", "8192", "--input", page),
+               1, "it has 4096 bytes, a page has 8192");
+        expect(RUN("set", "k", "--input", "/none"), 1, "/none cannot be used");
+        expect(RUN("set", "k", "--input", page), 1,
+               ", and set makes none: start the engine once, which does");
+        assert_int_equal(access(index, F_OK), -1);
+        assert_int_equal(access(pages, F_OK), -1);
+        assert_null(registry_lock(server.registry, 0, "kv", 2));
+    }
+}
+
+static void test_another_model_is_refused_what_set_stored(void **state)
+{
+    (void)state;
+    char index[TEMP_DIR_MAX + 16];
+    snprintf(index, sizeof(index), "%s/index", dir);
+    for (int kept = 0; kept < 2; kept++) {
+        const char *member = kept ? "metadata_dir" : "metadata_server_url";
+        const char *value = kept ? index : server.url;
+        model = "llama";
+        write_config(member, value);
+        expect(RUN("set", "k", "--input", page), 1, "start the engine once");
+        assert_int_equal(start_engine(), KVS_OK);
+        expect(RUN("set", "k", "--input", page), 0, "stored\n");
+        assert_int_equal(start_engine(), KVS_OK);
+        model = "qwen";
+        write_config(member, value);
+        assert_int_equal(start_engine(), KVS_ERR_FINGERPRINT_DIFFERS);
+        expect(RUN("set", "l", "--input", page), 1, "holds pages of 'model=llama;");
+    }
 }
 
 /* With a size or a rank mistyped a look that created something would keep the engine out. */
@@ -163,7 +222,7 @@ static void test_a_look_creates_nothing(void **state)
         assert_int_equal(access(index, F_OK), -1);
     }
     assert_int_equal(access(pages, F_OK), -1);
-    expect(RUN("set", "k", "--input", page), 0, "created namespace");
+    assert_int_equal(start_engine(), KVS_OK);
     for (size_t i = 0; i < 2; i++)
         expect(RUN(looks[i], "k", "--tp-rank", "1", "--tp-size", "2"), 1,
                "There is no namespace 'kv' of rank 1 in /");
@@ -176,6 +235,7 @@ static void test_a_look_creates_nothing(void **state)
 static void test_a_look_reports_no_damage(void **state)
 {
     (void)state;
+    assert_int_equal(start_engine(), KVS_OK);
     expect(RUN("set", "k", "--input", page), 0, "stored");
     char from[TEMP_DIR_MAX + 16], to[TEMP_DIR_MAX + 16];
     snprintf(from, sizeof(from), "%s/pages.0.bin", dir);
@@ -205,8 +265,11 @@ static void test_beside_an_engine(void **state)
                                          "model=other;dtype=bf16;", &error),
                      KVS_OK);
     static const char *const commands[] = {"get", "set", "delete"};
+    /* --output is where get would write, --input what set reads. */
+    static const char *const ends[] = {"--output", "--input", "--tp-size"};
+    const char *const values[] = {copy, page, "2"};
     for (size_t i = 0; i < 3; i++)
-        expect(RUN(commands[i], "k", "--tp-rank", "1", "--tp-size", "2"), 1,
+        expect(RUN(commands[i], "k", "--tp-rank", "1", "--tp-size", "2", ends[i], values[i]), 1,
                "Rank 1 namespace 'kv' holds pages of 'model=other;dtype=bf16;', not of 'model=m;'");
 
     live_server_stop(&server); /* as in test_a_page_without_checksum */
@@ -221,7 +284,8 @@ static void test_beside_an_engine(void **state)
                      KVS_OK);
     registry_close(registry);
     for (size_t i = 0; i < 3; i++)
-        expect(RUN(commands[i], "k"), 1, "holds pages of 'model=other;', not of 'model=m;'");
+        expect(RUN(commands[i], "k", "--tp-size", "2", ends[i], values[i]), 1,
+               "holds pages of 'model=other;', not of 'model=m;'");
 }
 
 /* One of the original protocol, which lists no namespaces (a stand-in): it is asked about the keys,
@@ -298,6 +362,7 @@ static void expect_deletable(const char *key)
 static void test_a_page_without_checksum(void **state)
 {
     (void)state;
+    assert_int_equal(start_engine(), KVS_OK);
     expect(RUN("set", "checked", "--input", page), 0, "stored");
     confirm_without_checksum(server.registry, "bare");
     assert_int_equal(live_server_counts(&server, 0, "kv").committed, 2);
@@ -310,6 +375,7 @@ static void test_a_page_without_checksum(void **state)
     char index[TEMP_DIR_MAX + 16];
     snprintf(index, sizeof(index), "%s/index", dir);
     write_config("metadata_dir", index);
+    assert_int_equal(start_engine(), KVS_OK);
     expect(RUN("set", "checked", "--input", page), 0, "stored");
     const struct registry_options kept = {.dir = index, .reserve_ttl_ms = 60000};
     struct registry *registry;
@@ -344,6 +410,7 @@ static void test_what_cannot_be(void **state)
     expect(RUN("set", "k"), 1, "standard input cannot be used");
     expect(RUN("set", "k", "--input", "/none"), 1, "/none cannot be used");
     write_page(page, PAGE_BYTES);
+    assert_int_equal(start_engine(), KVS_OK);
     expect(RUN("set", "k", "--input", page), 0, "stored");
     expect(RUN("get", "k", "--output", "/none/x"), 1, "/none/x cannot be used");
     write_config("layout", "page_first");
@@ -355,6 +422,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_over_a_server, begin, end),
         cmocka_unit_test_setup_teardown(test_over_a_kept_index, begin, end),
+        cmocka_unit_test_setup_teardown(test_set_creates_no_namespace, begin, end),
+        cmocka_unit_test_setup_teardown(test_another_model_is_refused_what_set_stored, begin, end),
         cmocka_unit_test_setup_teardown(test_a_look_creates_nothing, begin, end),
         cmocka_unit_test_setup_teardown(test_a_look_reports_no_damage, begin, end),
         cmocka_unit_test_setup_teardown(test_beside_an_engine, begin, end),

@@ -4,7 +4,7 @@ proxy that one would use), with a certificate that is trusted, one that is not, 
 
 usage: tls.py PROGRAM
 """
-import contextlib, json, os, re, shutil, socket, ssl, subprocess, sys, tempfile, threading
+import contextlib, json, os, re, shutil, socket, ssl, subprocess, sys, tempfile, threading, urllib.request
 
 PAGE = bytes(i * 13 % 256 for i in range(4096))
 
@@ -84,6 +84,8 @@ def main():
         other_key, other_certificate = make_certificate(directory, "other", "elsewhere.example")
         other_url = front(other_key, other_certificate, port)
 
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/0/initialize",
+                                                      data=b'{"num_pages":256}')).close()
         done = run(program, directory, url, certificate, "set", PAGE)
         assert done.returncode == 0 and b"stored" in done.stdout, done
         done = run(program, directory, url, certificate, "get")

@@ -53,6 +53,8 @@ def original():
 
 def test_kvshelf_over_the_original_server(original, tmp_path):
     shelf = Shelf(tmp_path, original, verify="if_known")
+    assert b"There is no namespace 'kv' of rank 0" in shelf.run("set", "key0", data=page_of(0)).stderr
+    Hf3fsGlobalMetadataClient(original).initialize(0, PAGES)
     for i in range(4):
         assert shelf.set(f"key{i}", page_of(i))
     for i in range(4):
