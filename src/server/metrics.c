@@ -101,12 +101,20 @@ static void write_latency(struct buffer *out, const struct metrics_sum *sum)
     }
 }
 
+/* A series that begins with its first refusal hides that one from increase(): those that can come
+ * are there from the start. What asks for no path of the server, or is not HTTP, is never granted.
+ */
+static bool can_come(enum endpoint endpoint, enum metrics_outcome outcome)
+{
+    return endpoint != ENDPOINT_NONE || outcome != OUTCOME_OK;
+}
+
 static void write_requests(struct buffer *out, const struct metrics_sum *sum)
 {
     family(out, "kvshelf_requests_total", "counter", "Requests answered, by status class.");
     for (enum endpoint e = 0; e < ENDPOINTS; e++)
         for (size_t i = 0; i < OUTCOMES; i++)
-            if (sum->requests[e][i] > 0)
+            if (can_come(e, (enum metrics_outcome)i) || sum->requests[e][i] > 0)
                 buffer_append_format(
                     out, "kvshelf_requests_total{endpoint=\"%s\",status=\"%s\"} %" PRIu64 "\n",
                     endpoint_label(e), outcome_names[i], sum->requests[e][i]);
