@@ -9,9 +9,13 @@
 #include "server/call.h"
 #include "server/pages.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
-enum { ANSWER_KEPT_MAX = 256 * 1024 }; /* an answer buffer that grew beyond is freed, bytes */
+enum {
+    ANSWER_KEPT_MAX = 256 * 1024, /* an answer buffer that grew beyond is freed, bytes */
+    PATH_BYTES = 64,              /* of any endpoint */
+};
 
 /* ---- Service and worker ----------------------------------------------------------------------*/
 
@@ -123,6 +127,19 @@ static bool is_open(enum endpoint endpoint)
     return endpoint == ENDPOINT_HEALTH || endpoint == ENDPOINT_READY;
 }
 
+/* The path as it is written in docs/protocol.md, for a line of the log; nothing that a stranger
+ * chose but the rank. */
+static void name_path(const struct call *call, char path[PATH_BYTES])
+{
+    const char *name = route_endpoint_name(call->route.endpoint);
+    if (!route_is_post(call->route.endpoint))
+        snprintf(path, PATH_BYTES, "/%s", name);
+    else if (call->route.bad_rank)
+        snprintf(path, PATH_BYTES, "/?/%s", name);
+    else
+        snprintf(path, PATH_BYTES, "/%" PRIu32 "/%s", call->route.rank, name);
+}
+
 /* A client without the token has no cache, and who guesses at it should be seen. */
 static void refuse_token(struct call *call)
 {
@@ -132,9 +149,9 @@ static void refuse_token(struct call *call)
                    : "the token of the request is not the server's");
     call->answer->extra = "www-authenticate: Basic realm=\"kvshelf\"\r\n";
     metrics_add(&call->worker->metrics.unauthorized[none ? NO_TOKEN : WRONG_TOKEN], 1);
-    char line[KVS_ERROR_MESSAGE_MAX + 128];
-    snprintf(line, sizeof(line), "A request (/%s) from %s was refused: %s",
-             route_endpoint_name(call->route.endpoint),
+    char line[KVS_ERROR_MESSAGE_MAX + 256], path[PATH_BYTES];
+    name_path(call, path);
+    snprintf(line, sizeof(line), "A request (%s) from %s was refused: %s", path,
              call->peer->address[0] == '\0' ? "a client" : call->peer->address,
              call->error.message);
     thinned_log(&call->service->unauthorized, &call->service->log, call->now_ms, line);

@@ -135,7 +135,7 @@ static void a_client_without_the_token_is_logged(void **state)
     struct serving running = SERVING_START("--token-file", token);
     assert_non_null(strstr(serving_post(&running, "/0/initialize", "{\"num_pages\":1}"), " 401 "));
     assert_true(serving_wait_for(&running,
-                                 "A request (/initialize) from 127.0.0.1 was refused: "
+                                 "A request (/0/initialize) from 127.0.0.1 was refused: "
                                  "Authentication required: the request carries no token"));
     kill(running.pid, SIGTERM);
     assert_int_equal(serving_wait_end(&running), 0);

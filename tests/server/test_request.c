@@ -698,6 +698,12 @@ static void pages_show_the_figures(void **state)
         "kvshelf_rejections_total{rank=\"7\",namespace=\"k\\\"v\",reason=\"no such page\"} 1\n",
         "kvshelf_no_page_total{rank=\"7\",namespace=\"k\\\"v\",reason=\"leased\"} 0\n",
         "kvshelf_request_keys_total{endpoint=\"get_page_indices\"} 2\n",
+        /* There before the first of them, so that increase() sees it. */
+        "kvshelf_requests_total{endpoint=\"initialize\",status=\"4xx\"} 0\n",
+        "kvshelf_requests_total{endpoint=\"exists\",status=\"2xx\"} 0\n",
+        "kvshelf_requests_total{endpoint=\"exists\",status=\"5xx\"} 0\n",
+        "kvshelf_requests_total{endpoint=\"metrics\",status=\"4xx\"} 0\n",
+        "kvshelf_requests_total{endpoint=\"unknown\",status=\"4xx\"} 0\n",
         "# TYPE kvshelf_request_duration_seconds histogram\n",
         "kvshelf_ready 1\n",
     };
@@ -720,6 +726,7 @@ static void pages_show_the_figures(void **state)
     for (size_t i = 0; i < sizeof(in_metrics) / sizeof(in_metrics[0]); i++)
         if (!asker_says(&asker, in_metrics[i]))
             fail_msg("%s is not in\n%s", in_metrics[i], asker_body(&asker));
+    assert_false(asker_says(&asker, "{endpoint=\"unknown\",status=\"2xx\"}"));
     assert_int_equal(asker_get(&asker, STATUS), 200);
     assert_true(asker_says(&asker, "\"no_page\":{\"leased\":0,"));
     assert_true(asker_says(&asker, "\"rank\":7,\"namespace\":\"k\\\"v\",\"num_pages\":4"));
@@ -813,19 +820,22 @@ static void who_is_refused_is_logged_and_counted(void **state)
     asker.service.auth.length = 6;
     snprintf(asker.peer.address, sizeof(asker.peer.address), "10.0.0.7");
     assert_int_equal(asker_post(&asker, EXISTS, "{}"), 401);
-    assert_string_equal(lines.last, "A request (/exists) from 10.0.0.7 was refused: Authentication "
-                                    "required: the request carries no token");
+    assert_string_equal(lines.last,
+                        "A request (/7/exists) from 10.0.0.7 was refused: Authentication "
+                        "required: the request carries no token");
+    assert_int_equal(asker_post(&asker, "/x/exists", "{}"), 401);
+    assert_non_null(strstr(lines.last, "A request (/?/exists) from"));
     /* Asked twice: whole, and by its head. */
     assert_int_equal(ask_as(&asker, "/metrics", "Bearer gu3ss", NULL, NULL), 401);
-    assert_int_equal(lines.count, 3);
+    assert_int_equal(lines.count, 4);
     assert_string_equal(lines.last,
                         "A request (/metrics) from 10.0.0.7 was refused: Authentication "
                         "required: the token of the request is not the server's");
     assert_int_equal(ask_as(&asker, "/metrics", "Bearer s3cret", NULL, NULL), 200);
-    assert_int_equal(lines.count, 3);
+    assert_int_equal(lines.count, 4);
     asker.service.auth.length = 0;
     assert_int_equal(asker_get(&asker, "/metrics"), 200);
-    assert_true(asker_says(&asker, "kvshelf_unauthorized_total{reason=\"no token\"} 1\n"));
+    assert_true(asker_says(&asker, "kvshelf_unauthorized_total{reason=\"no token\"} 2\n"));
     assert_true(asker_says(&asker, "kvshelf_unauthorized_total{reason=\"wrong token\"} 2\n"));
     asker_end(&asker);
 }
