@@ -257,12 +257,14 @@ static const char *why_missed(const struct kvs_store_stats *stats)
  * not? Ends the store that was open. */
 static bool is_unverifiable(struct page *page)
 {
+    static enum kvs_log_level from = KVS_LOG_ERROR; /* what there is to warn of was said before */
     struct kvs_error error;
     bool there = false;
     page->store = kvs_store_close(page->store);
     if (page->config.options.verify != KVS_VERIFY_REQUIRED)
         return false;
     page->config.options.verify = KVS_VERIFY_IF_KNOWN;
+    page->config.options.log_arg = &from;
     if (open_as_configured(page, &error) == KVS_OK)
         kvs_store_batch_contains(page->store, KVS_POOL_KV, 1, &page->key, &there);
     return there;

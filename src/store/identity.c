@@ -146,8 +146,8 @@ bool identity_agrees(const struct kvs_store_options *options, const char *finger
             contradicts(fingerprint, length, buffer_text(&member), strlen(stated[i].name) + 1))
             agrees = false;
     }
-    if (!agrees)
-        buffer_append(out, all.data, all.length);
+    if (!agrees && all.length > 0)
+        buffer_append(out, all.data, all.length - 1); /* without the last ; */
     out->failed = out->failed || member.failed || all.failed;
     buffer_done(&member);
     buffer_done(&all);

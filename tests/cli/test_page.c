@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PAGE_BYTES = 4096 };
@@ -270,7 +271,7 @@ static void test_beside_an_engine(void **state)
     const char *const values[] = {copy, page, "2"};
     for (size_t i = 0; i < 3; i++)
         expect(RUN(commands[i], "k", "--tp-rank", "1", "--tp-size", "2", ends[i], values[i]), 1,
-               "Rank 1 namespace 'kv' holds pages of 'model=other;dtype=bf16;', not of 'model=m;'");
+               "Rank 1 namespace 'kv' holds pages of 'model=other;dtype=bf16;', not of 'model=m'");
 
     live_server_stop(&server); /* as in test_a_page_without_checksum */
 
@@ -285,7 +286,7 @@ static void test_beside_an_engine(void **state)
     registry_close(registry);
     for (size_t i = 0; i < 3; i++)
         expect(RUN(commands[i], "k", "--tp-size", "2", ends[i], values[i]), 1,
-               "holds pages of 'model=other;', not of 'model=m;'");
+               "holds pages of 'model=other;', not of 'model=m'");
 }
 
 /* One of the original protocol, which lists no namespaces (a stand-in): it is asked about the keys,
@@ -359,6 +360,24 @@ static void expect_deletable(const char *key)
     expect(RUN("delete", key), 0, "was not there\n");
 }
 
+/* The store is opened a second time to find the reason. */
+static void test_a_miss_warns_once(void **state)
+{
+    (void)state;
+    char pages[TEMP_DIR_MAX + 16];
+    snprintf(pages, sizeof(pages), "%s/pages.0.bin", dir);
+    assert_int_equal(start_engine(), KVS_OK);
+    assert_int_equal(chmod(pages, 0755), 0);
+    confirm_without_checksum(server.registry, "bare");
+    struct program_result result = RUN("get", "bare", "--output", copy);
+    assert_int_equal(result.exit_code, 1);
+    const char *said = strstr(buffer_text(&result.err), "can be read by every user (mode 755)");
+    assert_non_null(said);
+    assert_null(strstr(said + 1, "can be read by every user"));
+    assert_non_null(strstr(said, "the index has the key, but no checksum"));
+    program_done(&result);
+}
+
 static void test_a_page_without_checksum(void **state)
 {
     (void)state;
@@ -429,6 +448,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_beside_an_engine, begin, end),
         cmocka_unit_test_setup_teardown(test_a_server_of_the_original_protocol, begin, end),
         cmocka_unit_test_setup_teardown(test_a_server_that_hangs, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_miss_warns_once, begin, end),
         cmocka_unit_test_setup_teardown(test_a_page_without_checksum, begin, end),
         cmocka_unit_test_setup_teardown(test_what_cannot_be, begin, end),
     };

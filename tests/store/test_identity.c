@@ -148,11 +148,11 @@ static void test_what_is_known_in_part(void **state)
         {"m", "bf16", "supermodel=n;", NULL},
         {"a;b", NULL, "model=a%3bb;", NULL},
         {"m", "bf16", "words of another client", NULL},
-        {"m", NULL, "model=n;dtype=bf16;", "model=m;"},
-        {"m", NULL, "model=mm;", "model=m;"},
-        {"mm", NULL, "model=m", "model=mm;"},
-        {"m", "fp8", "model=m;dtype=bf16;pairs=1;bytes_per_page=4096", "model=m;dtype=fp8;"},
-        {"m", "fp8", "model=m;dtype=;", "model=m;dtype=fp8;"},
+        {"m", NULL, "model=n;dtype=bf16;", "model=m"},
+        {"m", NULL, "model=mm;", "model=m"},
+        {"mm", NULL, "model=m", "model=mm"},
+        {"m", "fp8", "model=m;dtype=bf16;pairs=1;bytes_per_page=4096", "model=m;dtype=fp8"},
+        {"m", "fp8", "model=m;dtype=;", "model=m;dtype=fp8"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct kvs_store_options options = options_of(0, 0, 0, 0);
