@@ -41,16 +41,9 @@ static bool is_wanted(struct listing *listing, uint64_t rank, const char *ns, si
 static enum kvs_status check_found(const struct listing *listing, const char *place,
                                    struct kvs_error *error)
 {
-    struct buffer what = {0};
     if (listing->found || (!listing->has_rank && listing->ns == NULL))
         return KVS_OK;
-    if (listing->ns != NULL)
-        buffer_append_format(&what, "'%s'%s", listing->ns, listing->has_rank ? " " : "");
-    if (listing->has_rank)
-        buffer_append_format(&what, "of rank %" PRIu64, listing->rank);
-    enum kvs_status status = error_set(error, KVS_ERR_NAMESPACE_NONE, buffer_text(&what), place);
-    buffer_done(&what);
-    return status;
+    return namespaces_none(listing->ns, listing->has_rank ? &listing->rank : NULL, place, error);
 }
 
 /* One line for people, one object a line with --json: there may be millions. */
@@ -178,6 +171,8 @@ static enum kvs_status list_url(struct listing *listing, const char *token_file,
     enum kvs_status status = server_client_open(listing->path, token_file, &listing->client, error);
     if (status != KVS_OK)
         return status;
+    if (!cli_json(listing->cli))
+        server_client_say_waiting(listing->client);
     status = server_client_ask(listing->client, "/api/status", NULL, &body, error);
     if (status == KVS_OK)
         status = namespaces_read(&body, list_namespace, listing, error);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -156,22 +155,19 @@ enum kvs_status namespace_find(const struct kvs_store_options *options, uint64_t
 enum kvs_status namespace_none(const struct kvs_store_options *options, const char *advice,
                                struct kvs_error *error)
 {
-    struct buffer ns = {0}, what = {0}, place = {0};
-    uint32_t rank = namespace_meant(options, &ns);
+    struct buffer ns = {0}, place = {0};
+    uint64_t rank = namespace_meant(options, &ns);
     char *url = options->metadata_server_url == NULL
                     ? NULL
                     : config_shown_url(options->metadata_server_url);
-    buffer_append_format(&what, "'%s' of rank %" PRIu32, buffer_text(&ns), rank);
     buffer_append_format(&place, "%s%s",
                          url != NULL                            ? url
                          : options->metadata_server_url != NULL ? "the metadata server"
                                                                 : options->metadata_dir,
                          advice);
-    enum kvs_status status =
-        error_set(error, KVS_ERR_NAMESPACE_NONE, buffer_text(&what), buffer_text(&place));
+    enum kvs_status status = namespaces_none(buffer_text(&ns), &rank, buffer_text(&place), error);
     free(url);
     buffer_done(&ns);
-    buffer_done(&what);
     buffer_done(&place);
     return status;
 }

@@ -126,6 +126,19 @@ void server_facts_read(const struct buffer *status_body, struct server_facts *re
     *ret_facts = facts;
 }
 
+enum kvs_status namespaces_none(const char *ns, const uint64_t *rank, const char *place,
+                                struct kvs_error *error)
+{
+    struct buffer what = {0};
+    if (ns != NULL)
+        buffer_append_format(&what, "'%s'%s", ns, rank != NULL ? " " : "");
+    if (rank != NULL)
+        buffer_append_format(&what, "of rank %" PRIu64, *rank);
+    enum kvs_status status = error_set(error, KVS_ERR_NAMESPACE_NONE, buffer_text(&what), place);
+    buffer_done(&what);
+    return status;
+}
+
 /* ---- Printing --------------------------------------------------------------------------------*/
 
 static void print_heading(void)
@@ -206,13 +219,16 @@ static enum kvs_status rows_end(struct rows *rows, enum kvs_status status, struc
 
 /* ---- Servers ---------------------------------------------------------------------------------*/
 
-static enum kvs_status ask_status(const char *url, const char *token_file, struct buffer *ret_body,
-                                  struct kvs_error *error)
+/* With --json nothing is said while it is waited for. */
+static enum kvs_status ask_status(const char *url, const char *token_file, bool as_json,
+                                  struct buffer *ret_body, struct kvs_error *error)
 {
     struct server_client *client;
     enum kvs_status status = server_client_open(url, token_file, &client, error);
     if (status != KVS_OK)
         return status;
+    if (!as_json)
+        server_client_say_waiting(client);
     status = server_client_ask(client, "/api/status", NULL, ret_body, error);
     server_client_close(client);
     return status;
@@ -234,7 +250,7 @@ static enum kvs_status list_url(const char *url, const char *token_file, bool as
 {
     struct buffer body = {0};
     struct rows rows;
-    enum kvs_status status = ask_status(url, token_file, &body, error);
+    enum kvs_status status = ask_status(url, token_file, as_json, &body, error);
     if (status == KVS_OK && server)
         print_server(&body);
     if (status == KVS_OK) {
@@ -250,7 +266,7 @@ static enum kvs_status print_status(const char *url, const char *token_file,
                                     struct kvs_error *error)
 {
     struct buffer body = {0};
-    enum kvs_status status = ask_status(url, token_file, &body, error);
+    enum kvs_status status = ask_status(url, token_file, true, &body, error);
     if (status == KVS_OK)
         status = output_buffer(stdout, &body, error);
     buffer_done(&body);
@@ -289,8 +305,8 @@ static enum kvs_status list_dir(const char *path, bool as_json, struct kvs_error
 
 /* ---- Dropping --------------------------------------------------------------------------------*/
 
-static enum kvs_status drop_url(const char *url, const char *token_file, uint64_t rank,
-                                const char *ns, struct kvs_error *error)
+static enum kvs_status drop_url(const char *url, const char *token_file, bool as_json,
+                                uint64_t rank, const char *ns, struct kvs_error *error)
 {
     struct server_client *client;
     struct buffer request = {0}, answer = {0};
@@ -302,14 +318,32 @@ static enum kvs_status drop_url(const char *url, const char *token_file, uint64_
     json_write_object_begin(&json);
     json_member_text(&json, "namespace", ns);
     json_write_object_end(&json);
+    if (!as_json)
+        server_client_say_waiting(client);
     snprintf(path, sizeof(path), "/%" PRIu64 "/drop", rank);
     status = request.failed
                  ? error_set(error, KVS_ERR_NO_MEMORY, "asking a server")
                  : server_client_ask(client, path, buffer_text(&request), &answer, error);
+    /* A refusal, not a path that the server does not know. */
+    if (status == KVS_ERR_REMOTE_REFUSED && server_client_http_status(client) == 404)
+        status = namespaces_none(ns, &rank, server_client_url(client), error);
     buffer_done(&request);
     buffer_done(&answer);
     server_client_close(client);
     return status;
+}
+
+/* By the names of files, so that one whose image is damaged is found, too. */
+static enum kvs_status find_in_dir(const struct stat_dir *dir, uint64_t rank, const char *ns,
+                                   struct kvs_error *error)
+{
+    char name[IMAGE_NAME_BYTES];
+    if (!image_file_name((uint32_t)rank, ns, name))
+        return error_set(error, KVS_ERR_NO_MEMORY, "looking for a namespace");
+    for (size_t i = 0; i < dir->num_catalogs; i++)
+        if (strcmp(dir->catalogs[i].file, name) == 0)
+            return KVS_OK;
+    return namespaces_none(ns, &rank, dir->path, error);
 }
 
 /* The directory is opened as a server would, so that one that is in use is refused. */
@@ -319,6 +353,8 @@ static enum kvs_status drop_dir(const char *path, uint64_t rank, const char *ns,
     struct stat_dir dir;
     struct registry *registry;
     enum kvs_status status = stat_dir_read(path, &dir, error); /* which never creates it */
+    if (status == KVS_OK)
+        status = find_in_dir(&dir, rank, ns, error); /* nor is it locked for nothing */
     stat_dir_done(&dir);
     if (status != KVS_OK)
         return status;
@@ -328,6 +364,25 @@ static enum kvs_status drop_dir(const char *path, uint64_t rank, const char *ns,
         return status;
     status = registry_drop(registry, (uint32_t)rank, ns, error);
     registry_close(registry);
+    return status;
+}
+
+static enum kvs_status print_dropped(const struct cli *cli, uint64_t rank, const char *ns,
+                                     struct kvs_error *error)
+{
+    if (!cli_json(cli)) {
+        printf("Dropped rank %" PRIu64 " namespace '%s'.\n", rank, ns);
+        return KVS_OK;
+    }
+    struct buffer out = {0};
+    struct json_writer json = {.out = &out};
+    json_write_object_begin(&json);
+    json_member_uint64(&json, "rank", rank);
+    json_member_text(&json, "namespace", ns);
+    json_member_text(&json, "result", "dropped");
+    json_write_object_end(&json);
+    enum kvs_status status = output_buffer(stdout, &out, error);
+    buffer_done(&out);
     return status;
 }
 
@@ -346,12 +401,10 @@ static enum kvs_status drop(const struct cli *cli, const char *place, const char
     if (problem != NULL)
         status = error_set(error, KVS_ERR_USAGE_VALUE, "RANK", cli_argument(cli, 2), problem);
     if (status == KVS_OK && server_client_is_url(place))
-        status = drop_url(place, token_file, rank, ns, error);
+        status = drop_url(place, token_file, cli_json(cli), rank, ns, error);
     else if (status == KVS_OK)
         status = drop_dir(place, rank, ns, error);
-    if (status == KVS_OK && !cli_json(cli))
-        printf("Dropped rank %" PRIu64 " namespace '%s'.\n", rank, ns);
-    return status;
+    return status == KVS_OK ? print_dropped(cli, rank, ns, error) : status;
 }
 
 /* ---- The command -----------------------------------------------------------------------------*/

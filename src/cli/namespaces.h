@@ -25,6 +25,10 @@ struct server_facts {
 /* What cannot be read is left as not said. */
 void server_facts_read(const struct buffer *status_body, struct server_facts *ret_facts);
 
+/* KVS_ERR_NAMESPACE_NONE: none of this name (NULL: of any) and rank (NULL: of any) at `place`. */
+enum kvs_status namespaces_none(const char *ns, const uint64_t *rank, const char *place,
+                                struct kvs_error *error);
+
 /* kvshelf stat URL. Returns an exit code. */
 struct cli;
 int namespaces_stat(const struct cli *cli, const char *url, const char *token_file);

@@ -2,6 +2,7 @@
 #include "cli/server_client.h"
 
 #include "base/status.h"
+#include "cli/waiting.h"
 #include "metadata/remote_transport.h"
 #include "metadata/remote_wire.h"
 
@@ -15,6 +16,8 @@ enum {
 struct server_client {
     struct remote_transport *transport;
     uint64_t timeout_ms;
+    bool says_waiting;
+    int http_status; /* of the last answer; 0: none */
 };
 
 bool server_client_is_url(const char *argument)
@@ -43,6 +46,16 @@ void server_client_limit(struct server_client *client, uint64_t timeout_ms)
     client->timeout_ms = timeout_ms;
 }
 
+void server_client_say_waiting(struct server_client *client)
+{
+    client->says_waiting = true;
+}
+
+int server_client_http_status(const struct server_client *client)
+{
+    return client->http_status;
+}
+
 const char *server_client_url(const struct server_client *client)
 {
     return client->transport->url;
@@ -57,6 +70,24 @@ struct server_client *server_client_close(struct server_client *client)
     return NULL;
 }
 
+static enum kvs_status ask(struct server_client *client, const struct remote_question *question,
+                           struct buffer *ret_body, struct kvs_error *error)
+{
+    struct buffer line = {0};
+    struct waiting waiting;
+    if (client->says_waiting)
+        buffer_append_format(&line, "waiting for metadata server %s, %g s at most",
+                             client->transport->url, (double)client->timeout_ms / 1000);
+    waiting_begin(&waiting, line.length == 0 ? NULL : buffer_text(&line));
+    client->http_status = 0;
+    enum kvs_status status =
+        client->transport->ask(client->transport, question, &client->http_status, ret_body, error);
+    waiting_end(&waiting);
+    client->says_waiting = client->says_waiting && !waiting.said;
+    buffer_done(&line);
+    return status;
+}
+
 enum kvs_status server_client_ask(struct server_client *client, const char *path, const char *body,
                                   struct buffer *ret_body, struct kvs_error *error)
 {
@@ -67,9 +98,8 @@ enum kvs_status server_client_ask(struct server_client *client, const char *path
         .timeout_ms = client->timeout_ms,
         .answer_max_bytes = ANSWER_MAX_BYTES,
     };
-    int http_status = 0;
-    enum kvs_status status =
-        client->transport->ask(client->transport, &question, &http_status, ret_body, error);
+    enum kvs_status status = ask(client, &question, ret_body, error);
+    int http_status = client->http_status;
     if (status != KVS_OK || (http_status >= 200 && http_status < 300))
         return status;
     char detail[KVS_ERROR_MESSAGE_MAX], reason[KVS_ERROR_MESSAGE_MAX + 64];

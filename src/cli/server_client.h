@@ -18,6 +18,8 @@ enum kvs_status server_client_open(const char *url, const char *token_file,
                                    struct server_client **ret_client, struct kvs_error *error);
 /* How long each request may take from now on. */
 void server_client_limit(struct server_client *client, uint64_t timeout_ms);
+/* From now on a question that takes longer than a second says so, once, on stderr: for people. */
+void server_client_say_waiting(struct server_client *client);
 /* For messages: without credentials. */
 const char *server_client_url(const struct server_client *client);
 /* NULL allowed; returns NULL. */
@@ -28,5 +30,7 @@ struct server_client *server_client_close(struct server_client *client);
  * server's own words where it says why (4xx), KVS_ERR_REMOTE_ANSWER for other statuses but 2xx. */
 enum kvs_status server_client_ask(struct server_client *client, const char *path, const char *body,
                                   struct buffer *ret_body, struct kvs_error *error);
+/* Of the last answer; 0: there was none. */
+int server_client_http_status(const struct server_client *client);
 
 #endif

@@ -1,5 +1,6 @@
 /* kvshelf keys, namespaces and stat of a running server, and of the directory that it leaves. */
 #include "base/json.h"
+#include "support/bad_server.h"
 #include "support/program.h"
 #include "support/serving.h"
 #include "support/unit.h"
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define HEX "00000000000000000000000000000000000000000000000000000000000000"
 
@@ -95,13 +98,16 @@ static void a_server_and_its_directory_list_the_same(void **state)
         }
     }
     expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 0, "Dropped rank 0 namespace 'kv'");
-    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "not initialized");
+    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1,
+           "There is no namespace 'kv' of rank 0 in /tmp/");
     serving_done(&serving);
 
     serving = SERVING_START("--data-dir", dir);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", serving.port);
-    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 0, "Dropped");
-    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 1, "refuses: HTTP 404: Rank 3");
+    expect(PROGRAM("namespaces", "drop", url, "3", "swa", "--json"), 0,
+           "{\"rank\":3,\"namespace\":\"swa\",\"result\":\"dropped\"}\n");
+    expect(PROGRAM("namespaces", "drop", url, "3", "swa"), 1,
+           "There is no namespace 'swa' of rank 3 in http://127.0.0.1");
     /* What is left is a directory of none, not a wrong one. */
     expect(PROGRAM("stat", url), 0, "No namespaces.\n");
     kill(serving.pid, SIGTERM);
@@ -110,7 +116,62 @@ static void a_server_and_its_directory_list_the_same(void **state)
     expect(PROGRAM("namespaces", "list", dir), 0, "No namespaces.\n");
     expect(PROGRAM("namespaces", "list", dir, "--json"), 0, "{\"namespaces\":[]}");
     expect(PROGRAM("stat", dir), 0, "0 catalogs");
-    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "not initialized");
+    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1, "There is no namespace 'kv'");
+}
+
+/* An empty directory may be anybody's. */
+static void a_drop_of_nothing_leaves_nothing(void **state)
+{
+    (void)state;
+    expect(PROGRAM("namespaces", "drop", dir, "0", "kv"), 1,
+           "There is no namespace 'kv' of rank 0 in /tmp/");
+    assert_int_equal(rmdir(dir), 0); /* it is empty still */
+    assert_int_equal(mkdir(dir, 0700), 0);
+}
+
+/* ---- A server that hangs ---------------------------------------------------------------------*/
+
+static FILE *begin_to_ask(const char *command, const char *url)
+{
+    char line[160];
+    snprintf(line, sizeof(line), "./kvshelf %s 2>&1", command);
+    for (char *at; (at = strstr(line, "URL")) != NULL;) {
+        char rest[96];
+        snprintf(rest, sizeof(rest), "%s", at + 3);
+        snprintf(at, sizeof(line) - (size_t)(at - line), "%s%s", url, rest);
+    }
+    FILE *said = popen(line, "r");
+    assert_non_null(said);
+    return said;
+}
+
+/* Each line is waited for, and the server ends only when it was said. */
+static void who_waits_for_a_server_is_told(void **state)
+{
+    (void)state;
+    static struct bad_server bad;
+    static const char *const commands[] = {"stat URL", "keys URL", "namespaces list URL",
+                                           "namespaces drop URL 0 kv"};
+    enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+    const struct bad_step steps[] = {{"", BAD_HANGS}};
+    char expected[128], line[512];
+    FILE *said[COMMANDS];
+    bad_server_start(&bad, steps, 1);
+    snprintf(expected, sizeof(expected), "kvshelf: waiting for metadata server %s, 30 s at most\n",
+             bad.url);
+    FILE *quiet = begin_to_ask("stat URL --json", bad.url);
+    for (size_t i = 0; i < COMMANDS; i++)
+        said[i] = begin_to_ask(commands[i], bad.url);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        assert_non_null(fgets(line, sizeof(line), said[i]));
+        assert_string_equal(line, expected);
+    }
+    bad_server_stop(&bad);
+    for (size_t i = 0; i < COMMANDS; i++)
+        assert_int_not_equal(pclose(said[i]), 0);
+    while (fgets(line, sizeof(line), quiet) != NULL)
+        assert_null(strstr(line, "waiting for"));
+    assert_int_not_equal(pclose(quiet), 0);
 }
 
 /* So that nobody has to look for it in the log of the start. */
@@ -241,6 +302,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_json_of_a_server_and_its_directory_agree, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_drop_of_nothing_leaves_nothing, set_up, tear_down),
+        cmocka_unit_test(who_waits_for_a_server_is_told),
         cmocka_unit_test(what_cannot_be_asked_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
