@@ -167,7 +167,8 @@ enum kvs_status error_set_args(struct kvs_error *error, enum kvs_status status,
     while (fits && next_piece(&at, &piece)) {
         /* A missing argument leaves its placeholder to be seen; a test counts arguments. */
         if (piece.placeholder && args[used] != NULL) {
-            const char *arg = args[used++];
+            const char *arg = args[used][0] == '\0' ? "(empty)" : args[used]; /* no hole */
+            used++;
             fits = append_cut(message, &length, arg, strlen(arg));
         } else {
             fits = append_cut(message, &length, piece.text, piece.length);

@@ -22,7 +22,7 @@ static int unknown_command(const char *name)
     if (nearest != NULL)
         snprintf(advice, sizeof(advice), "did you mean %s?", nearest);
     struct kvs_error error;
-    error_set(&error, KVS_ERR_USAGE_COMMAND, name[0] == '\0' ? "(empty)" : name, advice);
+    error_set(&error, KVS_ERR_USAGE_COMMAND, name, advice);
     output_error(stderr, false, &error);
     return CLI_USAGE;
 }

@@ -370,8 +370,7 @@ static enum kvs_status refuse_url(const char *url, const char *problem, struct k
     char shown[256] = "(a URL with credentials)";
     if (strchr(url, '@') == NULL)
         snprintf(shown, sizeof(shown), "%.*s", (int)strcspn(url, "?#"), url);
-    return error_set(error, KVS_ERR_CONFIG_VALUE, shown[0] == '\0' ? "(empty)" : shown,
-                     "metadata_server_url", problem);
+    return error_set(error, KVS_ERR_CONFIG_VALUE, shown, "metadata_server_url", problem);
 }
 
 static void strip_slashes(char *url)

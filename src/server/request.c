@@ -168,7 +168,7 @@ static bool refuse(struct call *call)
                                                                     : sizeof(origin) - 1;
         memcpy(origin, request->origin.text, length);
         origin[length] = '\0';
-        call_fail(call, KVS_ERR_ORIGIN, length == 0 ? "(empty)" : origin);
+        call_fail(call, KVS_ERR_ORIGIN, origin);
         return true;
     }
     if (is_open(call->route.endpoint) || auth_allows(&service->auth, request->authorization))
