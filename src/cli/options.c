@@ -54,7 +54,7 @@ static const char *only_beginning(const char *given, const char *const names[], 
     return hits == 1 ? found : NULL;
 }
 
-static const char *hint_for(const struct cli_command *command, const char *name)
+const char *cli_hint_for(const struct cli_command *command, const char *name)
 {
     for (const struct cli_hint *hint = command->hints; hint != NULL && hint->name != NULL; hint++)
         if (strcmp(hint->name, name) == 0)
@@ -72,7 +72,7 @@ static enum kvs_status unknown_option(const struct cli_command *command, const c
         names[n++] = options[i].name;
     char name[TEXT_NAME_MAX + 1], advice[2 * TEXT_NAME_MAX + 64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(given, "="), given);
-    const char *bare = name + strspn(name, "-"), *hint = hint_for(command, bare);
+    const char *bare = name + strspn(name, "-"), *hint = cli_hint_for(command, bare);
     if (hint != NULL)
         return error_set(error, KVS_ERR_USAGE_OPTION, name, command->name, hint);
     const char *nearest = bare - name == 2 ? only_beginning(bare, names, n) : NULL;
@@ -231,8 +231,7 @@ enum kvs_status cli_wrong_value(const struct cli *cli, const char *name, const c
     char option[TEXT_NAME_MAX + ORIGIN_MAX];
     snprintf(option, sizeof(option), "--%s%s%.*s%s", name, origin == NULL ? "" : " (",
              ORIGIN_MAX - 16, origin == NULL ? "" : origin, origin == NULL ? "" : ")");
-    return error_set(error, KVS_ERR_USAGE_VALUE, option, value[0] == '\0' ? "(empty)" : value,
-                     problem);
+    return error_set(error, KVS_ERR_USAGE_VALUE, option, value, problem);
 }
 
 enum kvs_status cli_count(const struct cli *cli, const char *name, uint64_t min, uint64_t max,

@@ -25,4 +25,7 @@ enum kvs_status cli_parse(const struct cli_command *command, int argc, char *arg
 enum kvs_status cli_wrong_value(const struct cli *cli, const char *name, const char *value,
                                 const char *problem, struct kvs_error *error);
 
+/* The advice of a hint of the command; NULL when there is none of this name. */
+const char *cli_hint_for(const struct cli_command *command, const char *name);
+
 #endif

@@ -264,10 +264,11 @@ static int run(const struct cli *cli)
     struct logger log = {log_sink, &settings};
     enum kvs_status status = serve_settings_read(&settings, cli, &error);
     service_init(&service, NULL, clock_boot_ms());
-    if (status == KVS_OK)
-        status = check_access(&settings, &log, &service.auth, &error);
     if (status == KVS_OK) {
-        serve_settings_warn(&log);
+        serve_settings_warn(&settings, &log);
+        status = check_access(&settings, &log, &service.auth, &error);
+    }
+    if (status == KVS_OK) {
         block_signals(&signals);
         fit_open_files(&settings, &log);
         status = serve(&settings, &log, &service, &signals, &error);
@@ -277,8 +278,11 @@ static int run(const struct cli *cli)
     return status == KVS_OK ? CLI_OK : fail(cli, &log, settings.log_format, &error);
 }
 
-/* Of mini_3fs_metadata_server. */
+/* Of mini_3fs_metadata_server, and what is nearly an option. */
 static const struct cli_hint hints[] = {
+    {"token",
+     "--token-file FILE names a file with the token, which is then in no list of processes "
+     "and no environment"},
     {"persistence-path", "--data-dir DIR keeps the catalogs here (a directory; what a file of the "
                          "other server holds is "
                          "not taken over)"},

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define VARIABLE_PREFIX "KVSHELF_"
+
 enum { NAME_BYTES = 64, FILE_BYTES_MAX = 1 << 20, SECONDS_MAX = 30 * 24 * 3600 };
 
 const struct cli_option serve_options[] = {
@@ -100,7 +102,7 @@ static enum kvs_status read_environment(struct serve_settings *settings, struct 
     static const char *const no[] = {"0", "false", "no", "", NULL};
     for (size_t i = 0; serve_options[i].name != NULL; i++) {
         char name[NAME_BYTES];
-        name_of("KVSHELF_", serve_options[i].name, true, name);
+        name_of(VARIABLE_PREFIX, serve_options[i].name, true, name);
         const char *value = getenv(name);
         if (value == NULL || settings->cli.values[i] != NULL || is_of_kubernetes(name, value))
             continue;
@@ -118,28 +120,55 @@ static enum kvs_status read_environment(struct serve_settings *settings, struct 
 
 extern char **environ;
 
-void serve_settings_warn(const struct logger *log)
+/* KVSHELF_PERSISTENCE_PATH and the member persistence_path are --persistence-path; in any case. */
+static const char *hint_for(const struct serve_settings *settings, const char *name)
 {
-    char names[CLI_OPTIONS_MAX][NAME_BYTES];
+    char option[NAME_BYTES];
+    snprintf(option, sizeof(option), "%s", name);
+    for (char *at = option; *at != '\0'; at++)
+        *at = *at == '_' ? '-' : (char)tolower((unsigned char)*at);
+    return cli_hint_for(settings->cli.command, option);
+}
+
+/* `rest` is what follows the prefix of a variable. */
+static void warn_of_variable(const struct serve_settings *settings, const struct logger *log,
+                             const char *prefix, const char *rest)
+{
+    char names[CLI_OPTIONS_MAX][NAME_BYTES], upper[NAME_BYTES];
     const char *candidates[CLI_OPTIONS_MAX];
-    size_t n = 0, prefix = strlen("KVSHELF_");
+    size_t n = 0;
     for (; serve_options[n].name != NULL; n++) {
         name_of("", serve_options[n].name, true, names[n]);
         candidates[n] = names[n];
     }
     candidates[n] = NULL;
+    name_of("", rest, true, upper);
+    bool exact = is_among(rest, candidates) && strcmp(prefix, VARIABLE_PREFIX) == 0;
+    const char *hint = hint_for(settings, rest);
+    const char *nearest = exact                         ? NULL
+                          : is_among(upper, candidates) ? upper
+                                                        : text_nearest(upper, candidates, n);
+    if (hint != NULL)
+        log_line(log, KVS_LOG_WARNING, "Unknown variable '%s%s' is ignored: %s", prefix, rest,
+                 hint);
+    else if (nearest != NULL)
+        log_line(log, KVS_LOG_WARNING,
+                 "Unknown variable '%s%s' is ignored; did you mean '" VARIABLE_PREFIX "%s'?",
+                 prefix, rest, nearest);
+}
+
+void serve_settings_warn(const struct serve_settings *settings, const struct logger *log)
+{
     for (char **variable = environ; *variable != NULL; variable++) {
-        char given[NAME_BYTES];
-        size_t length = strcspn(*variable, "=");
-        if (strncmp(*variable, "KVSHELF_", prefix) != 0 || length - prefix >= sizeof(given))
+        char prefix[sizeof(VARIABLE_PREFIX)], rest[NAME_BYTES];
+        size_t length = strcspn(*variable, "="), prefix_length = sizeof(prefix) - 1;
+        if (strncasecmp(*variable, VARIABLE_PREFIX, prefix_length) != 0 ||
+            length - prefix_length >= sizeof(rest))
             continue;
-        snprintf(given, sizeof(given), "%.*s", (int)(length - prefix), *variable + prefix);
-        const char *nearest =
-            is_among(given, candidates) ? NULL : text_nearest(given, candidates, n);
-        if (nearest != NULL)
-            log_line(log, KVS_LOG_WARNING,
-                     "Unknown variable 'KVSHELF_%s' is ignored; did you mean 'KVSHELF_%s'?", given,
-                     nearest);
+        snprintf(prefix, sizeof(prefix), "%s", *variable);
+        snprintf(rest, sizeof(rest), "%.*s", (int)(length - prefix_length),
+                 *variable + prefix_length);
+        warn_of_variable(settings, log, prefix, rest);
     }
 }
 
@@ -168,7 +197,7 @@ static size_t find_option(struct json_text member)
 static enum kvs_status unknown_member(const struct settings_file *file, struct json_text member,
                                       struct kvs_error *error)
 {
-    char names[CLI_OPTIONS_MAX][NAME_BYTES], given[NAME_BYTES], advice[2 * NAME_BYTES];
+    char names[CLI_OPTIONS_MAX][NAME_BYTES], given[NAME_BYTES], advice[4 * NAME_BYTES];
     const char *candidates[CLI_OPTIONS_MAX];
     size_t n = 0;
     for (; serve_options[n].name != NULL; n++) {
@@ -178,8 +207,11 @@ static enum kvs_status unknown_member(const struct settings_file *file, struct j
     snprintf(given, sizeof(given), "%.*s",
              (int)(member.length < NAME_BYTES ? member.length : NAME_BYTES), member.text);
     text_one_line(given);
+    const char *hint = hint_for(file->settings, given);
     const char *nearest = text_nearest(given, candidates, n);
-    if (nearest != NULL)
+    if (hint != NULL)
+        snprintf(advice, sizeof(advice), "%s", hint);
+    else if (nearest != NULL)
         snprintf(advice, sizeof(advice), "did you mean '%s'?", nearest);
     else
         snprintf(advice, sizeof(advice), "see kvshelf help serve");

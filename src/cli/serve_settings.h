@@ -31,8 +31,8 @@ enum kvs_status serve_settings_read(struct serve_settings *settings, const struc
                                     struct kvs_error *error);
 void serve_settings_done(struct serve_settings *settings);
 
-/* Warns of variables whose names are nearly those of options. (Not of all that begin with KVSHELF_:
- * orchestrators set such variables for a service of this name.) */
-void serve_settings_warn(const struct logger *log);
+/* Warns of variables whose names are nearly those of options, or those of hints. (Not of all that
+ * begin with KVSHELF_: orchestrators set such variables for a service of this name.) */
+void serve_settings_warn(const struct serve_settings *settings, const struct logger *log);
 
 #endif

@@ -201,6 +201,7 @@ static void wrong_starts_are_one_sentence(void **state)
     snprintf(port, sizeof(port), "%u", holder.port);
     write_file("a-file", "x");
     write_file("bad.json", "{\"prot\": 1}");
+    write_file("of-other.json", "{\"persistence_path\": \"/x\"}");
     write_file("bad-value.json", "{\"lease\": \"soon\"}");
     write_file("bad-type.json", "{\"max_body\": [1]}");
     write_file("bad-flag.json", "{\"insecure\": \"yes\"}");
@@ -221,6 +222,12 @@ static void wrong_starts_are_one_sentence(void **state)
         {"--config", "/nonexistent", "Failed to load config from /nonexistent", 1},
         {"--config", "@bad.json", "Unknown option 'prot' in '", 2},
         {"--config", "@bad.json", "bad.json' for kvshelf serve: did you mean 'port'?", 2},
+        {"--config", "@of-other.json", "of-other.json' for kvshelf serve: --data-dir DIR keeps", 2},
+        {"--token", "x", "'--token' for kvshelf serve: --token-file FILE names a file", 2},
+        {"--data-dir", "", "Cannot use (empty) as a directory", 1},
+        {"--token-file", "", "There is no token file (empty)", 1},
+        {"--host", "", "Listening on (empty) needs a token", 1},
+        {"--config", "", "Failed to load config from (empty): ", 1},
         {"--persistence-path", "/x", "'--persistence-path' for kvshelf serve: --data-dir DIR", 2},
         {"--save-interval", "60", "'--save-interval' for kvshelf serve: --data-dir DIR", 2},
         {"--config", "@bad-value.json", "Option --lease (lease in ", 2},
@@ -295,6 +302,40 @@ static void a_variable_that_is_nearly_one_of_its_own_is_named(void **state)
                                  "'KVSHELF_DATA_DIR'?\n"));
     assert_null(strstr(said + 1, "Unknown variable"));
     serving_done(&running);
+}
+
+static void variables_that_mean_something_else_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *says;
+    } cases[] = {
+        {"KVSHELF_TOKEN=0123456789abcdef", "Unknown variable 'KVSHELF_TOKEN' is ignored: "
+                                           "--token-file FILE names a file with the token"},
+        {"KVSHELF_PERSISTENCE_PATH=/x", "Unknown variable 'KVSHELF_PERSISTENCE_PATH' is ignored: "
+                                        "--data-dir DIR keeps the catalogs here"},
+        {"kvshelf_data_dir=/x", "Unknown variable 'kvshelf_data_dir' is ignored; did you mean "
+                                "'KVSHELF_DATA_DIR'?"},
+        {"KVSHELF_Data_Dir=/x", "Unknown variable 'KVSHELF_Data_Dir' is ignored; did you mean "
+                                "'KVSHELF_DATA_DIR'?"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct serving running = serving_start((const char *const[]){"--port", "0", NULL},
+                                               (const char *const[]){cases[i].variable, NULL});
+        kill(running.pid, SIGTERM);
+        assert_int_equal(serving_wait_end(&running), 0);
+        if (strstr(buffer_text(&running.said), cases[i].says) == NULL)
+            fail_msg("'%s' is not in %s", cases[i].says, buffer_text(&running.said));
+        assert_null(strstr(buffer_text(&running.said), "0123456789abcdef"));
+        serving_done(&running);
+    }
+    /* Also where the start fails for want of it. */
+    assert_int_equal(setenv("KVSHELF_TOKEN", "x", 1), 0);
+    struct program_result result = PROGRAM("serve", "--port", "0", "--host", "0.0.0.0");
+    unsetenv("KVSHELF_TOKEN");
+    assert_int_equal(result.exit_code, 1);
+    assert_non_null(strstr(buffer_text(&result.err), "Unknown variable 'KVSHELF_TOKEN'"));
+    program_done(&result);
 }
 
 /* Beside a service named kvshelf Kubernetes sets KVSHELF_PORT to a URL. */
@@ -393,6 +434,7 @@ int main(void)
         cmocka_unit_test(wrong_starts_are_one_sentence),
         cmocka_unit_test(a_wrong_variable_is_named),
         cmocka_unit_test(a_variable_that_is_nearly_one_of_its_own_is_named),
+        cmocka_unit_test(variables_that_mean_something_else_are_named),
         cmocka_unit_test(the_port_of_a_kubernetes_service_is_not_a_setting),
         cmocka_unit_test(a_failed_start_is_said_in_the_format_asked_for),
         cmocka_unit_test(another_address_needs_a_token_or_a_decision),
