@@ -144,7 +144,8 @@ static const char *examine_variable(struct examination *e)
                 "Export " CONFIG_PATH_VARIABLE " where the engine starts.",
                 "%s was given with --config; an engine reads what " CONFIG_PATH_VARIABLE
                 " names, which is %s.",
-                e->request->config_path, set ? path : "not set");
+                e->request->config_path[0] == '\0' ? "(empty)" : e->request->config_path,
+                set ? path : "not set");
         return e->request->config_path;
     }
     if (!set) {

@@ -104,6 +104,7 @@ static void test_a_file_the_engine_does_not_read(void **state)
     EXPECT(PROGRAM("doctor", "--config", config), 0, "warning  variable", "not set");
     setenv("SGLANG_HICACHE_HF3FS_CONFIG_PATH", "/elsewhere.json", 1);
     EXPECT(PROGRAM("doctor", "--config", config), 0, "warning  variable", "/elsewhere.json");
+    EXPECT(PROGRAM("doctor", "--config", ""), 1, "(empty) was given with --config");
 }
 
 static void test_what_is_wrong_with_a_file(void **state)
