@@ -178,7 +178,6 @@ struct kvs_pool_info {
     uint32_t rank;      /* in the index and the path */
     bool direct;        /* O_DIRECT in use */
     bool writes;        /* false: this rank leaves writing to rank 0 */
-    bool created;       /* its namespace was not there before */
 };
 KVS_API bool kvs_store_pool_info(const struct kvs_store *store, uint32_t pool,
                                  struct kvs_pool_info *ret_info);

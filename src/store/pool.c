@@ -113,7 +113,7 @@ enum kvs_status pool_open(struct kvs_store *store, const char *name, uint64_t by
         status = error_set(error, KVS_ERR_NO_MEMORY, "opening a pool");
     uint64_t began_ns = store_now_ns(store);
     if (status == KVS_OK)
-        status = pool_index_check(store, pool, &pool->created, error);
+        status = pool_index_check(store, pool, error);
     limit_opening(store, pool, store_now_ns(store) - began_ns);
     if (status == KVS_OK)
         status = open_file(store, pool, error);
@@ -285,7 +285,6 @@ bool kvs_store_pool_info(const struct kvs_store *store, uint32_t number,
         .rank = pool->scope.rank,
         .direct = pool->info.direct,
         .writes = pool->writes,
-        .created = pool->created,
     };
     return true;
 }

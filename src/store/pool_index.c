@@ -38,7 +38,7 @@ static bool forgotten(enum kvs_status status)
     return status == KVS_ERR_NOT_INITIALIZED || status == KVS_ERR_NOT_INITIALIZED_SERVER;
 }
 
-enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool, bool *ret_absent,
+enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
                                  struct kvs_error *error)
 {
     struct kvs_error failure = {0};
@@ -47,10 +47,8 @@ enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *poo
     bool final = status == KVS_ERR_GEOMETRY_DIFFERS || status == KVS_ERR_FINGERPRINT_DIFFERS ||
                  status == KVS_ERR_REMOTE_DEADLINE;
     /* What else there is to say initialize will say, which who only inspects does not call. */
-    if (status == KVS_OK || (!final && !store->config.options.inspect)) {
-        *ret_absent = forgotten(status);
+    if (status == KVS_OK || (!final && !store->config.options.inspect))
         return KVS_OK;
-    }
     if (status == KVS_ERR_GEOMETRY_DIFFERS)
         state_pages_asked(&failure, pool);
     if (error != NULL)

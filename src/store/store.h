@@ -60,7 +60,6 @@ struct pool {
     uint64_t bytes_per_page, file_size, num_pages;
     bool pairs, replicated;
     bool writes;                 /* false: rank 0 writes for all ranks */
-    bool created;                /* the namespace was not there before */
     pthread_mutex_t check_mutex; /* one caller at a time looks after the file */
     struct limiter mismatch_reports;
 };
@@ -196,7 +195,7 @@ void chunk_fold(struct chunk *chunk);
 /* Whether the namespace, if it is there, holds pages of this size and identity: asked before the
  * page file is touched. Errors: KVS_ERR_GEOMETRY_DIFFERS, KVS_ERR_FINGERPRINT_DIFFERS,
  * KVS_ERR_REMOTE_DEADLINE; when the store only inspects all those of the metadata client. */
-enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool, bool *ret_absent,
+enum kvs_status pool_index_check(struct kvs_store *store, const struct pool *pool,
                                  struct kvs_error *error);
 enum kvs_status pool_index_initialize(struct kvs_store *store, const struct pool *pool,
                                       struct kvs_error *error);
